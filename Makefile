@@ -1,0 +1,45 @@
+# Every target does its own set-up: a virtual environment in .venv, made anew whenever pyproject.toml changes.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/ready
+PROTO := $(shell find proto -name '*.proto')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-peers oxia-bin bench lint proto clean
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Start a store, use it, break it, and show that nothing was lost
+	$(PYTHON) -m metastore.demo
+
+test: lint ## Check style and types, then run the tests (PYTEST_ARGS adds options)
+	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-peers: oxia-bin $(READY) ## Compare with a real Oxia server (OXIA_BIN names its binary)
+	OXIA_BIN="$(OXIA_BIN)" $(PYTHON) -m pytest -m peers $(PYTEST_ARGS)
+
+oxia-bin:
+	@test -x "$(OXIA_BIN)" || { echo 'OXIA_BIN must name the binary of an Oxia server' >&2; exit 2; }
+
+bench: $(READY) ## Measure, beside a real Oxia server where OXIA_BIN names one (BENCH_ARGS adds options)
+	$(PYTHON) -m loadtest.bench $(BENCH_ARGS)
+
+lint: $(READY) ## Check style (ruff) and types (mypy, strict)
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy $(wildcard metastore txn controller loadtest tests)
+
+proto: $(READY) ## Generate the message classes from proto/
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) -m grpc_tools.protoc \
+		--proto_path=proto --python_out=. --mypy_out=. $(PROTO)
+
+clean: ## Remove what make made
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@echo 'Setting up $(VENV) (half a minute where nothing is cached)'
+	@python=$$(sh .ci/find-python) && "$$python" -m venv --clear $(VENV)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,145 @@
+"""The load generator as a process of its own, so that it shares neither heap nor lock with what it measures."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import TracebackType
+
+import grpc
+
+from loadtest.bench.core_client import CoreClient
+from loadtest.bench.exchange import GRACE_S, Client, play
+from loadtest.bench.model import BenchError, Sample
+from loadtest.bench.sync_client import SyncClient
+from loadtest.bench.workload import Probe, Workload
+
+CLIENTS: dict[str, Callable[[str], Client]] = {"core": CoreClient, "sync": SyncClient}
+PREPARE_LIMIT_S = 120.0
+CONNECT_INTERVAL_S = 0.002
+END_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class LoadTask:
+    """Play one turn of a workload on a server."""
+
+    address: str
+    workload: Workload
+    turn: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """Try for a while whether a server answers."""
+
+    address: str
+    probe: Probe
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that could not be done."""
+
+    text: str
+
+
+class Generator:
+    """The parent's end: starts the process, gives it one task at a time, and ends it."""
+
+    def __init__(self, client: str) -> None:
+        assert client in CLIENTS
+        context = multiprocessing.get_context("spawn")
+        self._pipe, remote = context.Pipe()
+        self._process = context.Process(target=_serve, args=(remote, client), name="load-generator", daemon=True)
+        self._remote = remote
+
+    def __enter__(self) -> Generator:
+        self._process.start()
+        self._remote.close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipe.close()
+        self._process.join(END_LIMIT_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def load(self, address: str, workload: Workload, turn: int, seconds: float) -> Sample:
+        """Plays a turn; raises BenchError if it fails or its answers are wrong."""
+        sample = self._ask(LoadTask(address, workload, turn, seconds), seconds + GRACE_S + PREPARE_LIMIT_S)
+        assert isinstance(sample, dict)
+        return sample
+
+    def probe(self, address: str, probe: Probe, seconds: float) -> bool:
+        """Whether the server answered a probe within the time; returns as soon as it does."""
+        return bool(self._ask(ProbeTask(address, probe, seconds), seconds + PREPARE_LIMIT_S))
+
+    def _ask(self, task: LoadTask | ProbeTask, limit_s: float) -> object:
+        try:
+            self._pipe.send(task)
+            if not self._pipe.poll(limit_s):
+                self._process.kill()
+                raise BenchError(f"the load generator did not finish {task} within {limit_s:g} s")
+            answer: object = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise BenchError(f"the load generator has ended: {error!r}") from error
+        if isinstance(answer, Failed):
+            raise BenchError(answer.text)
+        return answer
+
+
+def _serve(pipe: Connection, client: str) -> None:
+    """The process: one task after the other until the parent goes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(_probe(task) if isinstance(task, ProbeTask) else _load(task, client))
+        except BenchError as error:
+            pipe.send(Failed(str(error)))
+
+
+def _load(task: LoadTask, client_name: str) -> Sample:
+    client = CLIENTS[client_name](task.address)
+    try:
+        return play(client, task.workload, task.turn, task.seconds)
+    finally:
+        client.close()
+
+
+def _probe(task: ProbeTask) -> bool:
+    """First the port, often; then one call. A channel that met a closed port would wait before it tries again."""
+    deadline_s = time.monotonic() + task.seconds
+    while not _accepts(task.address):
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(CONNECT_INTERVAL_S)
+    with grpc.insecure_channel(task.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        call = channel.unary_stream(task.probe.method, None, None)
+        try:
+            return bool(list(call(task.probe.request, timeout=task.seconds)))
+        except grpc.RpcError:
+            return False
+
+
+def _accepts(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""Memory and processor time of a process and its descendants, as the kernel tells them in /proc."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+PROC = Path("/proc")
+KIB = 1024
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+SAMPLE_INTERVAL_S = 0.01
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of main memory.
+
+    `private` is what the process itself holds. `resident` counts the pages of mapped files too, which are the
+    kernel's cache and given back at need; `proportional` shares common pages between those who map them.
+    """
+
+    private: int
+    resident: int
+    proportional: int
+
+    def __add__(self, other: Memory) -> Memory:
+        return Memory(
+            self.private + other.private,
+            self.resident + other.resident,
+            self.proportional + other.proportional,
+        )
+
+    def greater_of(self, other: Memory) -> Memory:
+        """The greater of two, for each figure."""
+        return Memory(
+            max(self.private, other.private),
+            max(self.resident, other.resident),
+            max(self.proportional, other.proportional),
+        )
+
+
+NO_MEMORY = Memory(0, 0, 0)
+
+
+def parse_kib_fields(text: str) -> dict[str, int]:
+    """Reads lines of the form `Name:   123 kB` as bytes; other lines are none of ours."""
+    fields = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if len(words) == 2 and words[1] == "kB":
+            fields[name] = int(words[0]) * KIB
+    return fields
+
+
+def parse_cpu_ticks(stat: str) -> int:
+    """User and system time of a /proc/PID/stat line; the command's name may hold spaces and parentheses."""
+    after_name = stat.rpartition(")")[2].split()
+    user, system = after_name[11:13]
+    return int(user) + int(system)
+
+
+def process_tree(root: int) -> list[int]:
+    """A process and its descendants, parents first; those that have gone meanwhile are left out."""
+    found = [root]
+    for process in found:
+        for thread in _listed(PROC / str(process) / "task"):
+            children = _read(thread / "children")
+            found += [int(child) for child in (children or "").split()]
+    return found
+
+
+def memory_of(root: int, *, with_shares: bool = True) -> Memory:
+    """The memory of a process and its descendants; shares (costly to tell) only if asked for."""
+    total = NO_MEMORY
+    for process in process_tree(root):
+        status = parse_kib_fields(_read(PROC / str(process) / "status") or "")
+        rollup = parse_kib_fields(_read(PROC / str(process) / "smaps_rollup") or "") if with_shares else {}
+        private = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+        total += Memory(private, status.get("VmRSS", 0), rollup.get("Pss", 0))
+    return total
+
+
+def cpu_seconds_of(root: int) -> float:
+    """The processor time that a process and its living descendants have used."""
+    stats = (_read(PROC / str(process) / "stat") for process in process_tree(root))
+    return sum(parse_cpu_ticks(stat) for stat in stats if stat) / TICKS_PER_SECOND
+
+
+class PeakMemory:
+    """Watches a process tree's memory while the block runs; `peak` is the greatest seen."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._ended = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
+        self.peak = NO_MEMORY
+
+    def __enter__(self) -> PeakMemory:
+        self._watcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._watcher.join()
+        self.peak = self.peak.greater_of(memory_of(self._root))
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE_INTERVAL_S):
+            self.peak = self.peak.greater_of(memory_of(self._root, with_shares=False))
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _read(path: Path) -> str | None:
+    """A file's text, or None if its process has gone."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None

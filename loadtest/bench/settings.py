@@ -1,0 +1,46 @@
+"""What a run is asked to do: plan, sizes, programs, folder. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadtest.bench.servers import Program
+
+SMALL_RECORDS = 64_000
+SCAN_RECORDS = 100_000
+VALUE_BYTES = 128
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often. `sizes` are the numbers of records at which growth is shown, ascending."""
+
+    repeats: int
+    slow_repeats: int
+    seconds: float
+    warm_up_seconds: float
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert self.repeats >= 1
+        assert self.slow_repeats >= 1
+        assert self.seconds > 0
+        assert self.warm_up_seconds > 0
+        assert self.sizes == tuple(sorted(set(self.sizes)))
+
+
+DEFAULT_PLAN = Plan(
+    repeats=5, slow_repeats=3, seconds=1.0, warm_up_seconds=0.4, sizes=(10_000, 100_000, 1_000_000)
+)
+QUICK_PLAN = Plan(repeats=2, slow_repeats=1, seconds=0.3, warm_up_seconds=0.1, sizes=(10_000, 100_000))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run. The first program is ours; `client` names the load generator's way to drive gRPC."""
+
+    plan: Plan
+    programs: tuple[Program, ...]
+    directory: Path
+    client: str

@@ -1,0 +1,38 @@
+"""Everything there is to measure: a new module of lines is named here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loadtest.bench import limit_lines, store_lines, wire_lines
+from loadtest.bench.model import AtMost, Better, Derived, Group, Lookup
+from loadtest.bench.settings import Settings
+
+SINGLE_PUT_LIMIT = 2.0
+MODULES = (limit_lines, wire_lines, store_lines)
+
+
+def all_groups(settings: Settings) -> Sequence[Group[Any]]:
+    """All groups, in the order in which they run."""
+    return [group for module in MODULES for group in module.groups(settings)]
+
+
+def all_derived(settings: Settings) -> Sequence[Derived]:
+    """Rows that are computed from others when all is measured."""
+    single_put = Derived(
+        "put-one-limit", "put one at a time, unary, p50, to echo + fdatasync", "x", Better.LOWER,
+        _put_to_limit, (AtMost(SINGLE_PUT_LIMIT),),
+    )  # fmt: skip
+    return [single_put, *store_lines.derived(settings)]
+
+
+def _put_to_limit(lookup: Lookup) -> dict[str, float] | None:
+    """What a durable put cannot do without: a message there and back, and a synced write."""
+    put = lookup(f"{wire_lines.GROUP}/put-one-unary", "p50_ms")
+    echo = lookup(f"{limit_lines.GROUP}/echo-unary", "p50_ms")
+    synced = lookup(f"{limit_lines.GROUP}/fdatasync-256", "p50_ms")
+    if put is None or echo is None or synced is None:
+        return None
+    limit_ms = echo[limit_lines.SIDE].value + synced[limit_lines.SIDE].value
+    return {side: figure.value / limit_ms for side, figure in put.items()}

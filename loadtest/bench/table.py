@@ -1,0 +1,103 @@
+"""The report as text for people: a table per group, then failures, machine and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from loadtest.bench.figures import Verdict
+from loadtest.bench.model import AtLeast
+from loadtest.bench.report import DERIVED_GROUP, Report, Row
+
+ABSENT = "-"
+DERIVED_TITLE = "Held against each other"
+
+
+def format_value(value: float) -> str:
+    """Three significant digits, thousands with commas."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def row_summary(row: Row) -> str:
+    """One line for the progress."""
+    figures = ", ".join(f"{side} {format_value(figure.value)}" for side, figure in row.figures.items())
+    verdicts = ", ".join(_requirement(verdict) + " " + verdict.word for verdict in row.verdicts)
+    return f"{_title(row)}: {figures} {row.unit}" + (f" ({verdicts})" if verdicts else "")
+
+
+def render(report: Report) -> str:
+    """The whole report."""
+    blocks = []
+    for name, title in (*report.titles.items(), (DERIVED_GROUP, DERIVED_TITLE)):
+        rows = [row for row in report.rows if row.group == name]
+        if rows:
+            blocks.append(f"{title}\n{_group_table(rows)}")
+    if report.failures:
+        failed = (f"  {failure.group}/{failure.line}: {failure.error}" for failure in report.failures)
+        blocks.append("Not measured\n" + "\n".join(failed))
+    blocks.append(_circumstances(report))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _group_table(rows: Sequence[Row]) -> str:
+    sides = list(dict.fromkeys(side for row in rows for side in row.figures))
+    judged = any(row.verdicts for row in rows)
+    header = ["line", "unit", *(cell for side in sides for cell in (side, "spread"))]
+    header += ["held to", "is", "verdict"] if judged else []
+    lines = [header]
+    for row in rows:
+        figures = [row.figures.get(side) for side in sides]
+        cells = [_title(row), row.unit]
+        for figure in figures:
+            value, spread = (format_value(figure.value), f"{figure.spread:.0%}") if figure else (ABSENT, "")
+            cells += [value, spread if figure and len(figure.repeats) > 1 else ""]
+        lines.append(cells + (_verdict_cells(row.verdicts[0]) if row.verdicts else []))
+        lines += [[""] * len(cells) + _verdict_cells(verdict) for verdict in row.verdicts[1:]]
+    return _aligned(lines, left=(0, 1, 2 + 2 * len(sides), 4 + 2 * len(sides)))
+
+
+def _title(row: Row) -> str:
+    return " ".join(filter(None, (row.title, row.label)))
+
+
+def _requirement(verdict: Verdict) -> str:
+    check = verdict.check
+    if isinstance(check, AtLeast):
+        floor = "" if check.floor is None else f", floor {check.floor:g}"
+        return f"{check.goal:g} of {check.of}{floor}"
+    return f"at most {format_value(check.bound)}"
+
+
+def _verdict_cells(verdict: Verdict) -> list[str]:
+    return [_requirement(verdict), format_value(verdict.value), verdict.word]
+
+
+def _aligned(lines: Sequence[Sequence[str]], left: Iterable[int]) -> str:
+    columns = max(len(line) for line in lines)
+    filled = [[*line, *[""] * (columns - len(line))] for line in lines]
+    widths = [max(len(line[column]) for line in filled) for column in range(columns)]
+    rule = ["-" * width for width in widths]
+    left_columns = set(left)
+    rows = [filled[0], rule, *filled[1:]]
+    return "\n".join(
+        "  "
+        + "  ".join(
+            cell.ljust(width) if column in left_columns else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _circumstances(report: Report) -> str:
+    machine = ", ".join(f"{key} {value}" for key, value in report.machine.items())
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    plan = ", ".join(f"{key} {value}" for key, value in report.plan.items())
+    return (
+        f"Machine: {machine}\nVersions: {versions}\nPlan: {plan}\n"
+        f"Started {report.started_at}, took {report.duration_s:.0f} s. A figure is the median of its repeats; spread "
+        "is (greatest - least) / median; a ratio of more than 1 means that ours is better."
+    )

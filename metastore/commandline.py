@@ -1,0 +1,121 @@
+"""The `tidemark` program: finds the commands that the installed packages register, and runs one.
+
+A package registers its commands through the entry-point group `tidemark.commands`. An entry point names a
+function that takes the argparse subparsers action and adds to it:
+
+    def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        parser = commands.add_parser("colour", help="paint a record")
+        parser.add_argument("key")
+        parser.set_defaults(run=paint)
+
+    def paint(arguments: argparse.Namespace) -> int | None:
+        raise CommandError("no paint left: fill the can and try again")
+
+`run` returns the exit code, None meaning 0. All `register` functions run at every start of the program, so
+their modules import what a command needs only when it runs. This module knows no command, so it depends on
+no package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from metastore import __version__
+
+ENTRY_POINT_GROUP = "tidemark.commands"
+
+EXIT_SUCCESS = 0
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 128 + 2
+EXIT_BROKEN_PIPE = 128 + 13
+
+DESCRIPTION = "A metadata store that speaks Oxia's wire protocol."
+EXAMPLES = """\
+examples:
+  tidemark metastore --data-dir ./data           serve on 127.0.0.1:6648
+  tidemark client put /greeting hello            write a record
+  tidemark client get /greeting --json           read it, for a program
+  tidemark COMMAND --help                        what a command takes
+"""
+
+Register = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None]
+
+
+class CommandError(Exception):
+    """Why a command failed, in one line for the person who called it; printed without a traceback."""
+
+    exit_code = EXIT_FAILURE
+
+
+class UsageError(CommandError):
+    """The command was called in a way that cannot work: nothing was tried."""
+
+    exit_code = EXIT_USAGE
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that keeps the line breaks of its help, takes no shortened options, complains in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (try `{self.prog} --help`)\n")
+
+
+def installed_registrations() -> list[Register]:
+    """The `register` functions of all installed packages, in the order of their names."""
+    found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return [entry_point.load() for entry_point in sorted(found, key=lambda each: each.name)]
+
+
+def build_parser(registrations: Iterable[Register]) -> argparse.ArgumentParser:
+    """The whole tree of commands and options."""
+    parser = CommandParser(prog="tidemark", description=DESCRIPTION, epilog=EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"tidemark {__version__}")
+    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
+    for register in registrations:
+        register(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None, registrations: Iterable[Register] | None = None) -> int:
+    """Runs one command, by default the one this process was called with, and returns its exit code."""
+    parser = build_parser(installed_registrations() if registrations is None else registrations)
+    try:
+        parsed = parser.parse_args(arguments)
+        code: int | None = parsed.run(parsed)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"tidemark: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return EXIT_BROKEN_PIPE
+    return EXIT_SUCCESS if code is None else code
+
+
+def _discard_output() -> None:
+    """Sends what is left in the buffer nowhere: its reader is gone, and the exit would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    # Commands raise the errors of the module `metastore.commandline`; to Python, `__main__` is another one.
+    from metastore.commandline import main as program
+
+    sys.exit(program())

@@ -1,0 +1,30 @@
+"""The limits of a shard, by name. docs/limits.md lists them; each has a test at the limit."""
+
+from __future__ import annotations
+
+KEY_BYTES_MAX = 64 << 10
+"""Of a key, a partition key, an index name, a secondary key or a client identity."""
+VALUE_BYTES_MAX = 64 << 20
+REQUEST_BYTES_MAX = 128 << 20
+"""Of all the values and keys of one write request."""
+SECONDARY_INDEXES_MAX = 1000
+"""Index entries of one record."""
+SEQUENCE_PARTS_MAX = 32
+SEQUENCE_END = (1 << 64) - 1
+"""Numbers in sequence keys stay below this one."""
+
+SESSION_TIMEOUT_MS_MIN = 2_000
+SESSION_TIMEOUT_MS_MAX = 300_000
+SESSIONS_PER_EXPIRY_MAX = 128
+"""Sessions that one write may expire."""
+
+ROUND_REQUESTS_MAX = 1024
+ROUND_BYTES_MAX = 16 << 20
+"""A round takes no further request once it has staged so many bytes of log."""
+WAITING_REQUESTS_MAX = 100_000
+"""Write requests that may wait for their round; more are refused as overload."""
+
+SCAN_CHUNK_ITEMS_MAX = 1000
+SCAN_CHUNK_BYTES = 2 << 20
+SNAPSHOTS_MAX = 512
+"""Long scans that may be under way at a time."""

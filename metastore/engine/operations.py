@@ -1,0 +1,96 @@
+"""The operations of the engine and their results: plain values, as lean as their number asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Status(IntEnum):
+    """The outcome of one operation; the numbers are those of the protocol."""
+
+    OK = 0
+    KEY_NOT_FOUND = 1
+    UNEXPECTED_VERSION_ID = 2
+    SESSION_DOES_NOT_EXIST = 3
+
+
+class Comparison(IntEnum):
+    """Which record a get asks for, relative to its key."""
+
+    EQUAL = 0
+    FLOOR = 1
+    CEILING = 2
+    LOWER = 3
+    HIGHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PutOptions:
+    """What a put may ask for beside its key and value. Most puts ask for nothing and have no options at all."""
+
+    expected_version_id: int | None = None
+    session_id: int | None = None
+    client_identity: bytes | None = None
+    partition_key: bytes | None = None
+    sequence_key_deltas: tuple[int, ...] = ()
+    secondary_indexes: tuple[tuple[bytes, bytes], ...] = ()
+    override_version_id: int | None = None
+    override_modifications_count: int | None = None
+
+
+Put = tuple[bytes, bytes, PutOptions | None]
+"""Key, value, options."""
+
+Delete = tuple[bytes, int | None]
+"""Key, expected version id."""
+
+DeleteRange = tuple[bytes, bytes]
+"""Start (inclusive), end (exclusive)."""
+
+
+@dataclass(slots=True)
+class WriteBatch:
+    """One write request: puts, then deletes, then range deletes, all or nothing."""
+
+    puts: list[Put] = field(default_factory=list)
+    deletes: list[Delete] = field(default_factory=list)
+    delete_ranges: list[DeleteRange] = field(default_factory=list)
+
+    @property
+    def only_deletes(self) -> bool:
+        """Whether it can only make the store smaller; such batches may use the reserve of a full disk."""
+        return not self.puts
+
+
+PutResult = tuple[int, bytes, bytes | None]
+"""Status, the encoded Version (empty unless OK), the new key (of a sequence put)."""
+
+
+@dataclass(slots=True)
+class WriteResult:
+    """The outcomes of a write batch, in the order of its operations."""
+
+    puts: list[PutResult]
+    deletes: list[int]
+    delete_ranges: int
+
+
+class Get(NamedTuple):
+    """A point read, or the nearest record on one side of a key, by primary or secondary key."""
+
+    key: bytes
+    include_value: bool = True
+    comparison: int = Comparison.EQUAL
+    index_name: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range of keys, or of secondary keys of an index: from start to before end."""
+
+    start: bytes
+    end: bytes
+    index_name: bytes | None = None
+    include_internal_keys: bool = False

@@ -1,0 +1,181 @@
+"""What is newer than LMDB: layers of changes in memory, and the merged view of layers and trees.
+
+A `Layer` maps keys to values, or to None where a key was deleted, and can be read in order. A `Generation` is one
+layer per table. A `View` stacks generations on the trees and reads as if it were all one ordered map.
+
+The order of a layer is kept lazily: most workloads read by key, and sorting at every put would cost them more than
+the put itself. A layer's dict never forgets a key (a deleted one becomes None), so the keys that are not sorted yet
+are exactly the youngest of its insertion order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from sortedcontainers import SortedList
+
+from metastore.engine.change import Table
+from metastore.engine.tree import Item, Transaction, Tree
+
+Read = Callable[[Transaction, bytes, "bytes | None", int], list[Item]]
+
+
+class Layer:
+    """Changes of one table: key -> value, or None for deleted."""
+
+    __slots__ = ("_sorted", "entries")
+
+    def __init__(self, entries: dict[bytes, bytes | None] | None = None) -> None:
+        self.entries: dict[bytes, bytes | None] = {} if entries is None else entries
+        self._sorted: SortedList[bytes] = SortedList()
+
+    def keys(self, start: bytes, stop: bytes | None, limit: int, reverse: bool) -> list[bytes]:
+        """Up to `limit` keys of [start, stop) in order, from the low or the high end."""
+        missing = len(self.entries) - len(self._sorted)
+        if missing:
+            self._sorted.update(islice(reversed(self.entries), missing))
+            assert len(self._sorted) == len(self.entries), "a layer lost a key"
+        if not self._sorted:
+            return []
+        return list(islice(self._sorted.irange(start, stop, (True, False), reverse), limit))
+
+    def copy(self) -> Layer:
+        """A layer that later changes of this one do not reach."""
+        twin = Layer(self.entries.copy())
+        twin._sorted = self._sorted.copy()
+        return twin
+
+
+class Generation:
+    """One layer per table: the changes of some stretch of the log."""
+
+    __slots__ = ("layers", "size_bytes")
+
+    def __init__(self, layers: tuple[Layer, ...] | None = None) -> None:
+        self.layers = layers or tuple(Layer() for _ in Table)
+        self.size_bytes = 0
+        """How many bytes of log made this generation: an upper bound of what it holds."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was changed."""
+        return not any(layer.entries for layer in self.layers)
+
+    @property
+    def entry_count(self) -> int:
+        """The changed keys of all tables."""
+        return sum(len(layer.entries) for layer in self.layers)
+
+    def absorb(self, younger: Generation) -> None:
+        """Takes over the changes of a younger generation."""
+        for mine, theirs in zip(self.layers, younger.layers, strict=True):
+            if theirs.entries:
+                mine.entries.update(theirs.entries)
+        self.size_bytes += younger.size_bytes
+
+    def copy(self) -> Generation:
+        """A generation that later changes of this one do not reach."""
+        twin = Generation(tuple(layer.copy() for layer in self.layers))
+        twin.size_bytes = self.size_bytes
+        return twin
+
+
+class View:
+    """Generations (the oldest first) over the trees as one transaction sees them."""
+
+    __slots__ = ("_generations", "_transaction", "_trees")
+
+    def __init__(
+        self, trees: Sequence[Tree], transaction: Transaction, generations: Sequence[Generation]
+    ) -> None:
+        self._trees = trees
+        self._transaction = transaction
+        self._generations = generations
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        for generation in reversed(self._generations):
+            entries = generation.layers[table].entries
+            if key in entries:
+                return entries[key]
+        return self._trees[table].get(self._transaction, key)
+
+    def ascending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+        """Up to `limit` first items of [start, stop)."""
+        return self._ascend(self._trees[table].ascending, table, start, stop, limit)
+
+    def _ascend(self, read: Read, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+        found: list[Item] = []
+        while True:
+            wanted = limit - len(found)
+            base = read(self._transaction, start, stop, wanted)
+            changed = self._changed(table, start, stop, wanted, reverse=False)
+            if not changed:
+                return found + base
+            full = [keys[-1] for _, keys in changed if len(keys) == wanted]
+            if len(base) == wanted:
+                full.append(base[-1][0])
+            bound = min(full, default=None)
+            found += (item for item in _merge(base, changed) if bound is None or item[0] <= bound)
+            if bound is None or len(found) >= limit:
+                return found[:limit]
+            start = bound + b"\0"
+
+    def descending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+        """Up to `limit` last items of [start, stop), the last one first."""
+        found: list[Item] = []
+        while True:
+            wanted = limit - len(found)
+            base = self._trees[table].descending(self._transaction, start, stop, wanted)
+            changed = self._changed(table, start, stop, wanted, reverse=True)
+            if not changed:
+                return found + base
+            full = [keys[-1] for _, keys in changed if len(keys) == wanted]
+            if len(base) == wanted:
+                full.append(base[-1][0])
+            bound = max(full, default=None)
+            merged = _merge(base, changed)
+            merged.reverse()
+            found += (item for item in merged if bound is None or item[0] >= bound)
+            if bound is None or len(found) >= limit:
+                return found[:limit]
+            stop = bound
+
+    def keys(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
+        """Up to `limit` first keys of [start, stop)."""
+        if self._changed(table, start, stop, 1, reverse=False):
+            return [key for key, _ in self._ascend(self._read_keys(table), table, start, stop, limit)]
+        return self._trees[table].ascending_keys(self._transaction, start, stop, limit)
+
+    def _read_keys(self, table: Table) -> Read:
+        """Reads items without their values."""
+        tree = self._trees[table]
+
+        def read(transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+            return [(key, b"") for key in tree.ascending_keys(transaction, start, stop, limit)]
+
+        return read
+
+    def _changed(
+        self, table: Table, start: bytes, stop: bytes | None, limit: int, reverse: bool
+    ) -> list[tuple[Layer, list[bytes]]]:
+        """The layers that changed anything in the range, the oldest first, with those keys."""
+        pairs = []
+        for generation in self._generations:
+            layer = generation.layers[table]
+            if layer.entries:
+                keys = layer.keys(start, stop, limit, reverse)
+                if keys:
+                    pairs.append((layer, keys))
+        return pairs
+
+
+def _merge(base: list[Item], changed: list[tuple[Layer, list[bytes]]]) -> list[Item]:
+    """The live items in ascending order; younger layers win."""
+    merged: dict[bytes, bytes | None] = dict(base)
+    for layer, keys in changed:
+        entries = layer.entries
+        for key in keys:
+            merged[key] = entries[key]
+    return [(key, value) for key, value in sorted(merged.items()) if value is not None]

@@ -1,0 +1,192 @@
+"""A stored record: a small header for the engine, then the bytes that clients get.
+
+The greatest part of a read is copying bytes, so a record is stored as it goes over the wire. Its layout:
+
+    flags u8 | version id i64 | modifications i64 | created ms i64      the header, little endian
+    length u32 | extras                                                 only if flags has HAS_EXTRAS
+    0x0a, length, {version 0x12, value 0x1a, key 0x22}                  one entry of RangeScanResponse.records
+
+A range scan joins the last parts of its records; a get cuts the frame off in front and the key off behind.
+The extras hold what the engine needs to undo a record: its session, its partition key, its index entries.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+HEADER = struct.Struct("<Bqqq")
+HEADER_SIZE = HEADER.size
+HAS_EXTRAS = 1
+_LENGTH = struct.Struct("<I")
+_EXTRAS_HEAD = struct.Struct("<qI")
+_INDEX_HEAD = struct.Struct("<II")
+_FIXED64 = struct.Struct("<Q")
+
+_UINT64 = (1 << 64) - 1
+_TWO_BYTES = 1 << 14
+_SMALL = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(_TWO_BYTES))
+_CONTINUED = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(_TWO_BYTES))
+
+
+def varint(number: int) -> bytes:
+    """The wire form of a number that is not negative."""
+    if number < _TWO_BYTES:
+        return _SMALL[number]
+    return _CONTINUED[number & 0x3FFF] + varint(number >> 14)
+
+
+def signed_varint(number: int) -> bytes:
+    """The wire form of an int64, which may be negative."""
+    return varint(number if number >= 0 else number & _UINT64)
+
+
+class Extras(NamedTuple):
+    """What a record has beside its value."""
+
+    session_id: int | None
+    partition_key: bytes | None
+    indexes: bytes
+    """The index entries as `pack_indexes` made them."""
+
+
+NO_EXTRAS = Extras(None, None, b"")
+
+
+def pack_indexes(indexes: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """One byte string for the (index name, secondary key) pairs, duplicates dropped, their order kept."""
+    parts: list[bytes] = []
+    for name, secondary in dict.fromkeys(indexes):
+        parts += (_INDEX_HEAD.pack(len(name), len(secondary)), name, secondary)
+    return b"".join(parts)
+
+
+def unpack_indexes(packed: bytes) -> list[tuple[bytes, bytes]]:
+    """The (index name, secondary key) pairs."""
+    pairs, position = [], 0
+    while position < len(packed):
+        name_length, secondary_length = _INDEX_HEAD.unpack_from(packed, position)
+        position += _INDEX_HEAD.size
+        middle = position + name_length
+        end = middle + secondary_length
+        pairs.append((packed[position:middle], packed[middle:end]))
+        position = end
+    assert position == len(packed), "index entries overrun their record"
+    return pairs
+
+
+def pack_extras(extras: Extras) -> bytes:
+    """The bytes between the header and the entry, their length included."""
+    partition = extras.partition_key
+    size = 0 if partition is None else len(partition) + 1
+    body = _EXTRAS_HEAD.pack(extras.session_id or 0, size) + (partition or b"") + extras.indexes
+    return _LENGTH.pack(len(body)) + body
+
+
+def extras_of(record: bytes) -> Extras:
+    """The extras of a stored record."""
+    if not record[0] & HAS_EXTRAS:
+        return NO_EXTRAS
+    (length,) = _LENGTH.unpack_from(record, HEADER_SIZE)
+    start = HEADER_SIZE + _LENGTH.size
+    session_id, size = _EXTRAS_HEAD.unpack_from(record, start)
+    after_partition = start + _EXTRAS_HEAD.size + max(size - 1, 0)
+    partition = record[start + _EXTRAS_HEAD.size : after_partition] if size else None
+    return Extras(session_id or None, partition, record[after_partition : start + length])
+
+
+def encode_times(created_ms: int, modified_ms: int) -> bytes:
+    """Fields 3 and 4 of a Version."""
+    return b"\x19" + _FIXED64.pack(created_ms) + b"!" + _FIXED64.pack(modified_ms)
+
+
+def encode_version(
+    version_id: int, modifications: int, times: bytes, session_id: int | None, identity: bytes | None
+) -> bytes:
+    """A Version message; `times` as `encode_times` made them."""
+    head = b"\x08" + signed_varint(version_id) if version_id else b""
+    if modifications:
+        head += b"\x10" + signed_varint(modifications)
+    if session_id is not None:
+        times += b"(" + signed_varint(session_id)
+    if identity is not None:
+        times += b"2" + varint(len(identity)) + identity
+    return head + times
+
+
+def encode_entry(version: bytes, value: bytes, key: bytes) -> bytes:
+    """An entry of RangeScanResponse.records."""
+    body = b"\x12%b%b\x1a%b%b\"%b%b" % (
+        varint(len(version)), version, varint(len(value)), value, varint(len(key)), key,
+    )  # fmt: skip
+    return b"\n" + varint(len(body)) + body
+
+
+def entry_of(record: bytes) -> bytes:
+    """A stored record's entry of RangeScanResponse.records."""
+    if record[0]:
+        (length,) = _LENGTH.unpack_from(record, HEADER_SIZE)
+        return record[HEADER_SIZE + _LENGTH.size + length :]
+    return record[HEADER_SIZE:]
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at a position, and the position behind it."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, position
+        shift += 7
+
+
+class RecordParts(NamedTuple):
+    """The parts of an entry, each with its tag and length, as they stand in a GetResponse."""
+
+    version: bytes
+    value: bytes
+    key: bytes
+
+
+def parts_of(record: bytes) -> RecordParts:
+    """Cuts a stored record's entry into its parts."""
+    entry = entry_of(record)
+    _, start = read_varint(entry, 1)
+    length, position = read_varint(entry, start + 1)
+    value_start = position + length
+    length, position = read_varint(entry, value_start + 1)
+    key_start = position + length
+    return RecordParts(entry[start:value_start], entry[value_start:key_start], entry[key_start:])
+
+
+def version_of(record: bytes) -> bytes:
+    """The Version message of a stored record."""
+    part = parts_of(record).version
+    _, position = read_varint(part, 1)
+    return part[position:]
+
+
+def value_of(record: bytes) -> bytes:
+    """The value of a stored record."""
+    part = parts_of(record).value
+    _, position = read_varint(part, 1)
+    return part[position:]
+
+
+def key_of(record: bytes) -> bytes:
+    """The key of a stored record, as its client wrote it."""
+    part = parts_of(record).key
+    _, position = read_varint(part, 1)
+    return part[position:]
+
+
+def version_id_of(record: bytes) -> int:
+    """The version id of a stored record."""
+    return HEADER.unpack_from(record)[1]  # type: ignore[no-any-return]
+
+
+def modifications_of(record: bytes) -> int:
+    """How often a stored record was overwritten."""
+    return HEADER.unpack_from(record)[2]  # type: ignore[no-any-return]

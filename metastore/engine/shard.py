@@ -1,0 +1,354 @@
+"""A shard: the engine's door. One log, one LMDB environment, one order of keys; everything in one process.
+
+    with Shard.open(directory, ShardOptions()) as shard:
+        shard.write(WriteBatch(puts=[(b"/a", b"1", None)]))
+        shard.get(Get(b"/a"))
+
+All methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from metastore.clock import Clock, SystemClock
+from metastore.engine import limits, read
+from metastore.engine.change import DELETED_FROM, PUT_INTO, Table, decode
+from metastore.engine.errors import InvalidSessionTimeout, ShardStopped, StoreDamaged, StoreInUse
+from metastore.engine.feeder import Feeder
+from metastore.engine.keys import key_order
+from metastore.engine.notifications import NotificationBatch, notifications_of
+from metastore.engine.operations import Get, Range, WriteBatch, WriteResult
+from metastore.engine.overlay import Generation
+from metastore.engine.rounds import Chain, Done, Request, Rounds
+from metastore.engine.scan import Scan
+from metastore.engine.sequence import highest_key
+from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, SessionSchedule
+from metastore.engine.stage import Stage
+from metastore.engine.statistics import ShardStatistics
+from metastore.engine.store import Applied, Store, StoreOptions
+from metastore.engine.validate import check_batch, check_text
+from metastore.faults import NO_FAULTS, Faults
+from metastore.log import Log, LogError, LogOptions
+
+LOAD_CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOptions:
+    """How a shard keeps its data."""
+
+    key_sorting: str = "hierarchical"
+    retention_ms: int = 3_600_000
+    """How long log entries are kept for subscribers, at least."""
+    quota_bytes: int | None = None
+    """What records and indexes may take; beyond it only deletes are accepted."""
+    store: StoreOptions = field(default_factory=StoreOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+
+
+class Shard:
+    """One shard, open."""
+
+    def __init__(self, store: Store, log: Log, options: ShardOptions, clock: Clock, faults: Faults) -> None:
+        self.options = options
+        self.order = key_order(options.key_sorting)
+        self._clock = clock
+        self._store = store
+        self._log = log
+        self.sessions = SessionSchedule()
+        self.statistics = ShardStatistics()
+        self.feeder = Feeder(store, faults, self._on_failure)
+        self.rounds = Rounds(
+            store,
+            log,
+            self.feeder,
+            self.order,
+            clock,
+            self.sessions,
+            options.quota_bytes,
+            faults,
+            self.statistics,
+        )
+        self._closed = False
+        self._release = ExitStack()
+        """Closes the log, the store and the lock, in this order."""
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        options: ShardOptions = ShardOptions(),  # noqa: B008 - immutable
+        clock: Clock = SystemClock(),  # noqa: B008 - stateless
+        faults: Faults = NO_FAULTS,
+    ) -> Shard:
+        """Opens or creates a shard: what LMDB lacks is replayed from the log."""
+        with ExitStack() as undo:
+            lock = _lock(directory)
+            undo.callback(os.close, lock)
+            store = Store(directory / "index", options.store)
+            undo.callback(store.close)
+            floor = store.applied.next_offset
+            try:
+                log = Log.open(directory / "log", options.log, faults=faults, durable_floor=floor)
+            except LogError as error:
+                raise StoreDamaged(f"{directory}: {error}") from error
+            undo.callback(log.close)
+            shard = cls(store, log, options, clock, faults)
+            shard._recover()
+            shard._release = undo.pop_all()
+        shard.feeder.start()
+        return shard
+
+    def _recover(self) -> None:
+        offset, version_id = self._store.applied.next_offset, self._store.applied.last_version_id
+        generation = Generation()
+        while offset < self._log.next_offset:
+            for frame in self._log.read(offset):
+                for payload in frame.entries:
+                    version_id = _replay(payload, generation)
+                    generation.size_bytes += len(payload)
+                offset = frame.first_offset + len(frame.entries)
+        self._store.publish(generation, Applied(offset, version_id))
+        now_s = self._clock.monotonic_s()
+        start = b""
+        while True:
+            items = self._store.view.ascending(Table.SESSIONS, start, None, LOAD_CHUNK)
+            for key, data in items:
+                session_id = int.from_bytes(key[:SESSION_KEY_BYTES], "big")
+                self.sessions.add(session_id, SessionRecord.decode(data).timeout_ms, now_s)
+            if len(items) < LOAD_CHUNK:
+                return
+            start = items[-1][0] + b"\0"
+
+    # -- writing
+
+    def submit_write(self, batch: WriteBatch, done: Done, chain: Chain | None = None) -> None:
+        """Hands a write over; `done` gets a WriteResult or an error, after it is durable. Raises InvalidRequest."""
+        check_batch(batch)
+        self.rounds.submit(Request(Stage.write, batch, done, batch.only_deletes, chain))
+
+    def submit_create_session(self, timeout_ms: int, identity: bytes, done: Done) -> None:
+        """Hands over the creation of a session; `done` gets its id."""
+        if not limits.SESSION_TIMEOUT_MS_MIN <= timeout_ms <= limits.SESSION_TIMEOUT_MS_MAX:
+            raise InvalidSessionTimeout(timeout_ms)
+        check_text("client identity", identity)
+        self.rounds.submit(Request(_create_session, (timeout_ms, identity), done, makes_space=False))
+
+    def submit_close_session(self, session_id: int, done: Done) -> None:
+        """Hands over the end of a session and of its records."""
+        self.rounds.submit(Request(Stage.close_session, session_id, done, makes_space=True))
+
+    def write(self, batch: WriteBatch) -> WriteResult:
+        """Writes and waits until it is durable."""
+        return self._wait(lambda done: self.submit_write(batch, done))  # type: ignore[no-any-return]
+
+    def create_session(self, timeout_ms: int, identity: bytes = b"") -> int:
+        """Creates a session and returns its id, when it is durable."""
+        return self._wait(  # type: ignore[no-any-return]
+            lambda done: self.submit_create_session(timeout_ms, identity, done)
+        )
+
+    def close_session(self, session_id: int) -> None:
+        """Ends a session and removes its records."""
+        self._wait(lambda done: self.submit_close_session(session_id, done))
+
+    def keep_alive(self, session_id: int) -> None:
+        """A heartbeat."""
+        self._check_open()
+        with self._store.lock:
+            self.sessions.keep_alive(session_id, self._clock.monotonic_s())
+
+    def expire_sessions(self) -> int:
+        """Ends the sessions whose time is over, in batches; returns how many there were."""
+        expired = 0
+        while not self._closed and self.rounds.failure is None:
+            with self._store.lock:
+                due = self.sessions.due(self._clock.monotonic_s(), limits.SESSIONS_PER_EXPIRY_MAX)
+            if not due:
+                break
+            self._wait(lambda done: self.rounds.submit(Request(self._expire, due, done, makes_space=True)))  # noqa: B023
+            expired += len(due)
+            self.statistics.sessions_expired += len(due)
+        return expired
+
+    def _expire(self, stage: Stage, session_ids: list[int]) -> None:
+        """Heartbeats may have come meanwhile: judges again, in the round itself."""
+        now_s = self._clock.monotonic_s()
+        stage.close_sessions([each for each in session_ids if self.sessions.is_due(each, now_s)])
+
+    def _wait(self, submit: Callable[[Done], None]) -> Any:
+        answered = threading.Lock()
+        answered.acquire()
+        outcome: list[Any] = [None, None]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            outcome[:] = result, error
+            answered.release()
+
+        submit(done)
+        answered.acquire()
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
+
+    # -- reading
+
+    def get(self, request: Get) -> read.Found | None:
+        """One point read, of the latest durable state."""
+        return self.get_many([request])[0]
+
+    def get_many(self, requests: list[Get]) -> list[read.Found | None]:
+        """Several point reads of one state."""
+        self._check_open()
+        began_s = self._clock.monotonic_s()
+        with self._store.lock:
+            view, order = self._store.view, self.order
+            found = [read.get(view, order, request) for request in requests]
+        self.statistics.gets += len(requests)
+        self.statistics.read_seconds.observe(self._clock.monotonic_s() - began_s)
+        return found
+
+    def scan(self, request: Range) -> Scan:
+        """The records of a range, in order; to be closed."""
+        self._check_open()
+        self.statistics.range_scans += 1
+        return Scan(self._store, self.order, request, keys_only=False)
+
+    def list_keys(self, request: Range) -> Scan:
+        """The keys of a range, in order; to be closed."""
+        self._check_open()
+        self.statistics.lists += 1
+        return Scan(self._store, self.order, request, keys_only=True)
+
+    def highest_sequence_key(self, prefix: bytes) -> bytes | None:
+        """The newest key of a sequence, if it has one."""
+        self._check_open()
+        with self._store.lock:
+            return highest_key(self._store.view, self.order, prefix)
+
+    # -- the change log
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next write request gets; everything below is durable."""
+        return self._store.durable.next_offset
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest offset that is retained."""
+        return self._log.first_offset
+
+    def notifications(self, offset: int, bytes_max: int) -> list[NotificationBatch]:
+        """The news from an offset on (or from the oldest retained one), about so many bytes of log."""
+        self._check_open()
+        offset = max(offset, self._log.first_offset)
+        if offset >= self.next_offset:
+            return []
+        return [
+            notifications_of(frame.first_offset + index, payload, self.order)
+            for frame in self._log.read(offset, bytes_max)
+            for index, payload in enumerate(frame.entries)
+        ]
+
+    def size_bytes(self) -> int:
+        """What the records and indexes take; the log has a size of its own."""
+        if self._closed:
+            return 0
+        with self._store.lock:
+            return self._store.size_bytes()
+
+    def trim_log(self) -> int:
+        """Drops log entries that are older than the retention and in LMDB; returns the oldest offset left."""
+        oldest_ms = self._clock.wall_ms() - self.options.retention_ms
+        applied = self._store.applied.next_offset
+        return self.rounds.between_rounds(lambda: self._log.trim(applied, oldest_ms))
+
+    # -- the end
+
+    def _on_failure(self, error: BaseException) -> None:
+        self.rounds.fail(error)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ShardStopped("the shard is closed")
+        if self.rounds.failure is not None:
+            raise ShardStopped(f"the shard stopped: {self.rounds.failure}")
+
+    def close(self, within_s: float | None = None) -> None:
+        """Brings LMDB up to date, for so long at the most, and releases everything.
+
+        Requests that still wait are refused. What LMDB lacks in the end is in the log.
+        """
+        if self._closed:
+            return
+        failed = self.rounds.failure is not None
+        self._closed = True
+        self.rounds.fail(ShardStopped("the shard is closed"))
+        self.rounds.between_rounds(self.feeder.stop)
+        if not failed:
+            end_s = None if within_s is None else self._clock.monotonic_s() + within_s
+            self.feeder.feed_all(lambda: end_s is not None and self._clock.monotonic_s() > end_s)
+        self._release.close()
+
+    def abandon(self) -> None:
+        """Releases everything as a crash would, LMDB left behind; for tests of recovery."""
+        self._closed = True
+        self.rounds.fail(ShardStopped("the shard is abandoned"))
+        self.rounds.between_rounds(self.feeder.stop)
+        self._release.close()
+
+    def __enter__(self) -> Shard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def log(self) -> Log:
+        """The change log, for the metrics."""
+        return self._log
+
+    @property
+    def store(self) -> Store:
+        """The store, for the metrics."""
+        return self._store
+
+
+def _lock(directory: Path) -> int:
+    """Makes the directory this process's own."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StoreInUse(f"{directory} is in use by another process") from error
+    return lock
+
+
+def _create_session(stage: Stage, argument: tuple[int, bytes]) -> int:
+    return stage.create_session(*argument)
+
+
+def _replay(payload: bytes, generation: Generation) -> int:
+    """Applies a log entry's effects to a generation; returns the last version id at its end."""
+    entry = decode(payload)
+    for kind, key, value in entry.changes:
+        table = PUT_INTO.get(kind)
+        if table is not None:
+            generation.layers[table].entries[key] = value
+        elif kind in DELETED_FROM:
+            generation.layers[DELETED_FROM[kind]].entries[key] = None
+    return entry.last_version_id
+

@@ -1,0 +1,319 @@
+"""One round under way: write requests turned into effects, staged over the store, visible to nobody yet.
+
+A stage sees the durable state under its own changes. Each request becomes one log entry; when the round is durable,
+the store takes over the staged generation. Until then throwing the stage away undoes everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from metastore.engine.change import CHANGE, DELETED_FROM, FORMAT, HEAD, PUT_INTO, Kind, Table
+from metastore.engine.errors import InvalidRequest, SessionNotFound
+from metastore.engine.index_keys import entry_key
+from metastore.engine.keys import KeyOrder
+from metastore.engine.operations import PutOptions, PutResult, Status, WriteBatch, WriteResult
+from metastore.engine.overlay import Generation
+from metastore.engine.record import (
+    HAS_EXTRAS,
+    HEADER,
+    NO_EXTRAS,
+    Extras,
+    encode_entry,
+    encode_times,
+    encode_version,
+    extras_of,
+    key_of,
+    pack_extras,
+    pack_indexes,
+    unpack_indexes,
+    version_id_of,
+)
+from metastore.engine.sequence import next_key
+from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, session_key
+from metastore.engine.store import Applied, Store
+from metastore.engine.validate import shown
+
+_UNKNOWN: Any = object()
+_RANGE_CHUNK = 1000
+
+_OK_DELETE = int(Status.OK)
+_UNEXPECTED: PutResult = (int(Status.UNEXPECTED_VERSION_ID), b"", None)
+_NO_SESSION: PutResult = (int(Status.SESSION_DOES_NOT_EXIST), b"", None)
+_RECORD_PUT = int(Kind.RECORD_PUT)
+
+
+class Stage:
+    """The writes of one round."""
+
+    def __init__(self, store: Store, order: KeyOrder, time_ms: int) -> None:
+        self._store = store
+        self._order = order
+        self._encode = order.encode
+        self.time_ms = time_ms
+        self.generation = Generation()
+        self.view = store.view_with(self.generation)
+        self.entries: list[bytes] = []
+        """The log entries, one per request."""
+        self.sequences: list[tuple[int, bytes, bytes]] = []
+        """(offset, prefix, new key) of each sequence put."""
+        self.sessions_begun: list[tuple[int, int]] = []
+        """(session id, timeout in ms) of each new session."""
+        self.sessions_ended: list[int] = []
+        self.puts = self.deletes = self.delete_ranges = 0
+        self.last_version_id = store.durable.last_version_id
+        self.first_offset = store.durable.next_offset
+        self.size_bytes = 0
+        self._parts: list[bytes] = []
+        self._created = encode_times(time_ms, time_ms)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Keeps at hand what every put looks into: the layers of the records table, the youngest first."""
+        self._staged = self.generation.layers[Table.RECORDS].entries
+        self._active = self._store.active.layers[Table.RECORDS].entries
+        frozen = self._store.frozen
+        self._frozen = {} if frozen is None else frozen.layers[Table.RECORDS].entries
+        self._lookup = self._store.record_lookup()
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next request gets."""
+        return self.first_offset + len(self.entries)
+
+    @property
+    def durable(self) -> Applied:
+        """What the store reaches when this round is durable."""
+        return Applied(self.next_offset, self.last_version_id)
+
+    # -- requests, one log entry each
+
+    def write(self, batch: WriteBatch) -> WriteResult:
+        """Stages a write request. An `InvalidRequest` leaves no trace of it."""
+        if any(options is not None and options.sequence_key_deltas for _, _, options in batch.puts):
+            return self._undone_if_invalid(lambda: self._write(batch))
+        return self._write(batch)
+
+    def create_session(self, timeout_ms: int, identity: bytes) -> int:
+        """Stages a new session and returns its id. Like a put it takes a version id."""
+        session_id = self.next_offset + 1
+        record = SessionRecord(timeout_ms, identity)
+        self.last_version_id += 1
+        self._change(Kind.SESSION_PUT, session_key(session_id), record.encode())
+        self._end_entry()
+        self.sessions_begun.append((session_id, timeout_ms))
+        return session_id
+
+    def close_sessions(self, session_ids: list[int]) -> None:
+        """Stages the end of sessions and of all their records. Those that ended meanwhile are passed over."""
+        for session_id in session_ids:
+            if self.has_session(session_id):
+                self._end_session(session_id)
+        self._end_entry()
+
+    def close_session(self, session_id: int) -> None:
+        """Stages the end of one session; refuses one that does not exist."""
+        if not self.has_session(session_id):
+            raise SessionNotFound(session_id)
+        self.close_sessions([session_id])
+
+    def has_session(self, session_id: int) -> bool:
+        """Whether a session is alive at this point of the round."""
+        return session_id > 0 and self.view.get(Table.SESSIONS, session_key(session_id)) is not None
+
+    # -- the parts of a request
+
+    def _undone_if_invalid(self, attempt: Callable[[], WriteResult]) -> WriteResult:
+        generation, version_id, sequences = self.generation.copy(), self.last_version_id, len(self.sequences)
+        try:
+            return attempt()
+        except InvalidRequest:
+            self.generation, self.last_version_id = generation, version_id
+            del self.sequences[sequences:]
+            self._parts.clear()
+            self.view = self._store.view_with(generation)
+            self._bind()
+            raise
+
+    def _write(self, batch: WriteBatch) -> WriteResult:
+        put = self._put
+        result = WriteResult(
+            [put(key, value, options) for key, value, options in batch.puts],
+            [self._delete(key, expected) for key, expected in batch.deletes],
+            len(batch.delete_ranges),
+        )
+        for start, end in batch.delete_ranges:
+            self._delete_range(start, end)
+        self._end_entry()
+        self.puts += len(batch.puts)
+        self.deletes += len(batch.deletes)
+        self.delete_ranges += len(batch.delete_ranges)
+        return result
+
+    def _end_entry(self) -> None:
+        """Closes the request's log entry."""
+        head = HEAD.pack(FORMAT, self.time_ms, self.last_version_id)
+        payload = head + b"".join(self._parts)
+        self._parts.clear()
+        self.entries.append(payload)
+        self.size_bytes += len(payload)
+        self.generation.size_bytes = self.size_bytes
+
+    def _change(self, kind: Kind, key: bytes, value: bytes = b"") -> None:
+        """Notes an effect for the log and applies it to the staged generation."""
+        self._parts += (CHANGE.pack(kind, len(key), len(value)), key, value)
+        table = PUT_INTO.get(kind)
+        if table is not None:
+            self.generation.layers[table].entries[key] = value
+        elif kind in DELETED_FROM:
+            self.generation.layers[DELETED_FROM[kind]].entries[key] = None
+
+    def _get(self, encoded: bytes) -> bytes | None:
+        record = self._staged.get(encoded, _UNKNOWN)
+        if record is _UNKNOWN:
+            record = self._active.get(encoded, _UNKNOWN)
+            if record is _UNKNOWN:
+                record = self._frozen.get(encoded, _UNKNOWN)
+                if record is _UNKNOWN:
+                    return self._lookup(encoded)
+        return record  # type: ignore[no-any-return]
+
+    def _put(self, key: bytes, value: bytes, options: PutOptions | None) -> PutResult:
+        if options is not None:
+            return self._put_with_options(key, value, options)
+        encoded = self._encode(key)
+        old = self._get(encoded)
+        self.last_version_id = version_id = self.last_version_id + 1
+        if old is None:
+            version = encode_version(version_id, 0, self._created, None, None)
+            header = HEADER.pack(0, version_id, 0, self.time_ms)
+        else:
+            flags, _, modifications, created_ms = HEADER.unpack_from(old)
+            modifications += 1
+            times = encode_times(created_ms, self.time_ms)
+            version = encode_version(version_id, modifications, times, None, None)
+            header = HEADER.pack(0, version_id, modifications, created_ms)
+            if flags:
+                self._replace_extras(encoded, key, extras_of(old), NO_EXTRAS)
+        record = header + encode_entry(version, value, key)
+        self._parts += (CHANGE.pack(_RECORD_PUT, len(encoded), len(record)), encoded, record)
+        self._staged[encoded] = record
+        return (0, version, None)
+
+    def _put_with_options(self, key: bytes, value: bytes, options: PutOptions) -> PutResult:
+        new_key = None
+        if options.sequence_key_deltas:
+            if options.partition_key is None:
+                raise InvalidRequest(
+                    f"put to sequence {shown(key)}: sequential key operation requires partition key"
+                )
+            if options.expected_version_id is not None:
+                return _UNEXPECTED
+            new_key = next_key(self.view, self._order, key, options.sequence_key_deltas)
+        encoded = self._encode(new_key or key)
+        old = self._get(encoded)
+        expected = options.expected_version_id
+        if expected is not None and expected != (-1 if old is None else version_id_of(old)):
+            return _UNEXPECTED
+        if options.session_id is not None and not self.has_session(options.session_id):
+            return _NO_SESSION
+        if new_key is not None:
+            self.sequences.append((self.next_offset, key, new_key))
+        version = self._store_record(encoded, new_key or key, value, old, options)
+        return (0, version, new_key)
+
+    def _store_record(
+        self, encoded: bytes, key: bytes, value: bytes, old: bytes | None, options: PutOptions
+    ) -> bytes:
+        """Stages a record with everything around it; returns its encoded Version."""
+        version_id = options.override_version_id
+        if version_id is None:
+            self.last_version_id = version_id = self.last_version_id + 1
+        modifications, created_ms, old_extras = 0, self.time_ms, NO_EXTRAS
+        if old is not None:
+            _, _, modifications, created_ms = HEADER.unpack_from(old)
+            modifications += 1
+            old_extras = extras_of(old)
+        if options.override_modifications_count is not None:
+            modifications = options.override_modifications_count
+        times = encode_times(created_ms, self.time_ms)
+        version = encode_version(
+            version_id, modifications, times, options.session_id, options.client_identity
+        )
+        extras = Extras(options.session_id, options.partition_key, pack_indexes(options.secondary_indexes))
+        self._replace_extras(encoded, key, old_extras, extras)
+        entry = encode_entry(version, value, key)
+        if extras == NO_EXTRAS:
+            record = HEADER.pack(0, version_id, modifications, created_ms) + entry
+        else:
+            header = HEADER.pack(HAS_EXTRAS, version_id, modifications, created_ms)
+            record = header + pack_extras(extras) + entry
+        self._change(Kind.RECORD_PUT, encoded, record)
+        return version
+
+    def _replace_extras(self, encoded: bytes, key: bytes, old: Extras, new: Extras) -> None:
+        """Moves the index entries and the session's shadow of a record from what it had to what it gets."""
+        if old.indexes != new.indexes:
+            before, after = unpack_indexes(old.indexes), unpack_indexes(new.indexes)
+            for name, secondary in before:
+                if (name, secondary) not in after:
+                    self._change(Kind.INDEX_DELETED, entry_key(self._order, name, secondary, key))
+            for name, secondary in after:
+                if (name, secondary) not in before:
+                    self._change(Kind.INDEX_PUT, entry_key(self._order, name, secondary, key), key)
+        if old.session_id != new.session_id:
+            if old.session_id is not None:
+                self._change(Kind.SHADOW_DELETED, session_key(old.session_id) + encoded)
+            if new.session_id is not None:
+                self._change(Kind.SHADOW_PUT, session_key(new.session_id) + encoded)
+
+    def _delete(self, key: bytes, expected: int | None) -> int:
+        encoded = self._encode(key)
+        old = self._get(encoded)
+        if old is None:
+            missing_is_expected = expected is None or expected == -1
+            return Status.KEY_NOT_FOUND if missing_is_expected else Status.UNEXPECTED_VERSION_ID
+        if expected is not None and expected != version_id_of(old):
+            return Status.UNEXPECTED_VERSION_ID
+        self._remove(encoded, old, Kind.RECORD_DELETED)
+        return _OK_DELETE
+
+    def _remove(self, encoded: bytes, record: bytes, kind: Kind) -> None:
+        """Removes a record with its index entries and its shadow."""
+        if record[0]:
+            self._replace_extras(encoded, key_of(record), extras_of(record), NO_EXTRAS)
+        self._change(kind, encoded)
+
+    def _delete_range(self, start: bytes, end: bytes) -> None:
+        """Removes the user's records of a range. An empty end is the lowest key of all: nothing is below it."""
+        if not self._order.is_internal(start):
+            self._change(Kind.RANGE_DELETED, start, end)
+        low, high = self._encode(start), min(self._encode(end), self._order.user_end)
+        while low < high:
+            items = self.view.ascending(Table.RECORDS, low, high, _RANGE_CHUNK)
+            for encoded, record in items:
+                self._remove(encoded, record, Kind.RECORD_DELETED_SILENTLY)
+            if len(items) < _RANGE_CHUNK:
+                return
+            low = items[-1][0] + b"\0"
+
+    def _end_session(self, session_id: int) -> None:
+        start = session_key(session_id)
+        stop = session_key(session_id + 1)
+        while start < stop:
+            items = self.view.ascending(Table.SHADOWS, start, stop, _RANGE_CHUNK)
+            for shadow, _ in items:
+                encoded = shadow[SESSION_KEY_BYTES:]
+                record = self._get(encoded)
+                assert record is not None, "a session's shadow has no record"
+                assert extras_of(record).session_id == session_id, "a shadow belongs to another session"
+                self._remove(encoded, record, Kind.RECORD_DELETED)
+            if len(items) < _RANGE_CHUNK:
+                break
+            start = items[-1][0] + b"\0"
+        self._change(Kind.SESSION_DELETED, session_key(session_id))
+        self.sessions_ended.append(session_id)
+
+
+

@@ -1,0 +1,73 @@
+"""What a write may look like: pure checks, made before anything is staged."""
+
+from __future__ import annotations
+
+from metastore.engine import limits
+from metastore.engine.errors import InvalidRequest
+from metastore.engine.operations import PutOptions, WriteBatch
+
+SHOWN_BYTES = 60
+
+
+def shown(data: bytes) -> str:
+    """A key as an error message shows it: readable and short."""
+    text = data[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    return repr(text) if len(data) <= SHOWN_BYTES else f"{text!r}… ({len(data)} bytes)"
+
+
+def check_text(what: str, data: bytes) -> None:
+    """A key or name: UTF-8, and not too long."""
+    if len(data) > limits.KEY_BYTES_MAX:
+        raise InvalidRequest(
+            f"{what} {shown(data)} is longer than the {limits.KEY_BYTES_MAX} bytes that are allowed"
+        )
+    if not data.isascii():
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{what} {shown(data)} is not UTF-8: byte {error.start} is invalid") from None
+
+
+def check_batch(batch: WriteBatch) -> None:
+    """Refuses a write request that no state of the shard could accept."""
+    size = 0
+    for key, value, options in batch.puts:
+        size += len(key) + len(value)
+        if len(key) > limits.KEY_BYTES_MAX or not key.isascii():
+            check_text("key", key)
+        if len(value) > limits.VALUE_BYTES_MAX:
+            raise InvalidRequest(
+                f"the value of key {shown(key)} has {len(value)} bytes; "
+                f"{limits.VALUE_BYTES_MAX} are allowed"
+            )
+        if options is not None:
+            _check_options(key, options)
+    for key, _ in batch.deletes:
+        check_text("key", key)
+    for start, end in batch.delete_ranges:
+        check_text("range start", start)
+        check_text("range end", end)
+    if size > limits.REQUEST_BYTES_MAX:
+        raise InvalidRequest(
+            f"the write request carries {size} bytes; {limits.REQUEST_BYTES_MAX} are allowed in one"
+        )
+
+
+def _check_options(key: bytes, options: PutOptions) -> None:
+    if options.client_identity is not None:
+        check_text("client identity", options.client_identity)
+    if options.partition_key is not None:
+        check_text("partition key", options.partition_key)
+    if len(options.secondary_indexes) > limits.SECONDARY_INDEXES_MAX:
+        raise InvalidRequest(
+            f"key {shown(key)} has {len(options.secondary_indexes)} secondary index entries; "
+            f"{limits.SECONDARY_INDEXES_MAX} are allowed"
+        )
+    for name, secondary in options.secondary_indexes:
+        check_text("index name", name)
+        check_text("secondary key", secondary)
+    if len(options.sequence_key_deltas) > limits.SEQUENCE_PARTS_MAX:
+        raise InvalidRequest(
+            f"key {shown(key)} has {len(options.sequence_key_deltas)} sequence deltas; "
+            f"{limits.SEQUENCE_PARTS_MAX} are allowed"
+        )

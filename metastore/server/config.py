@@ -1,0 +1,219 @@
+"""What a service may be told: flags, and a TOML file for what flags cannot say.
+
+    [[namespaces]]
+    name = "default"
+    shards = 4
+    key_sorting = "hierarchical"
+    notifications = true
+
+A flag wins over the file. Without `[[namespaces]]` there is one namespace, `default`, shaped by the flags.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from metastore.server.host import DEFAULT_NAMESPACE, is_namespace_name
+
+DEFAULT_PUBLIC_ADDRESS = "127.0.0.1:6648"
+DEFAULT_METRICS_ADDRESS = "127.0.0.1:8080"
+SHARDS_MAX = 1024
+WORKERS_MAX = 64
+KEY_SORTINGS = ("hierarchical", "natural")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
+_SIZE_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+class ConfigError(Exception):
+    """A setting that cannot be; the text names it and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceConfig:
+    """A namespace as it is asked for."""
+
+    name: str = DEFAULT_NAMESPACE
+    shards: int = 1
+    key_sorting: str = "hierarchical"
+    notifications: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Everything that a service may be told, with the defaults."""
+
+    public_addr: str = DEFAULT_PUBLIC_ADDRESS
+    metrics_addr: str = DEFAULT_METRICS_ADDRESS
+    advertise: str | None = None
+    shards: int = 1
+    workers: int = 1
+    data_dir: Path = Path("./data")
+    key_sorting: str = "hierarchical"
+    notifications_enabled: bool = True
+    notifications_retention_time: str = "1h"
+    sync_data: bool = True
+    quota: str | None = None
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    tls_client_ca_file: Path | None = None
+    tokens_file: Path | None = None
+    insecure: bool = False
+    namespaces: tuple[NamespaceConfig, ...] = field(default=())
+
+    @property
+    def retention_ms(self) -> int:
+        """How long changes are kept for subscribers."""
+        return parse_duration_ms(self.notifications_retention_time)
+
+    @property
+    def quota_bytes(self) -> int | None:
+        """What one shard may take."""
+        return None if self.quota is None else parse_size_bytes(self.quota)
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether clients speak TLS."""
+        return self.tls_cert_file is not None
+
+    def wanted_namespaces(self) -> tuple[NamespaceConfig, ...]:
+        """The namespaces to serve."""
+        default = NamespaceConfig(
+            DEFAULT_NAMESPACE, self.shards, self.key_sorting, self.notifications_enabled
+        )
+        return self.namespaces or (default,)
+
+    def check(self) -> ServerConfig:
+        """This configuration, if it can be."""
+        _check_range("shards", self.shards, SHARDS_MAX)
+        _check_range("workers", self.workers, WORKERS_MAX)
+        _check_choice("key-sorting", self.key_sorting)
+        split_address("public-addr", self.public_addr)
+        split_address("metrics-addr", self.metrics_addr)
+        if self.retention_ms < 0 or (self.quota_bytes is not None and self.quota_bytes <= 0):
+            raise ConfigError("quota must be positive")
+        names = [namespace.name for namespace in self.namespaces]
+        for namespace in self.namespaces:
+            if not is_namespace_name(namespace.name):
+                raise ConfigError(f"namespace {namespace.name!r}: letters, digits and _.- are allowed")
+            _check_range(f"shards of namespace {namespace.name}", namespace.shards, SHARDS_MAX)
+            _check_choice(f"key_sorting of namespace {namespace.name}", namespace.key_sorting)
+        if len(set(names)) != len(names):
+            raise ConfigError("a namespace is configured twice")
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ConfigError("tls-cert-file and tls-key-file belong together: give both or none")
+        if self.tls_client_ca_file is not None and not self.is_tls:
+            raise ConfigError("tls-client-ca-file needs tls-cert-file and tls-key-file")
+        self._check_exposure()
+        return self
+
+    def _check_exposure(self) -> None:
+        host, _ = split_address("public-addr", self.public_addr)
+        protected = self.is_tls or self.tokens_file is not None
+        if not is_loopback(host) and not protected and not self.insecure:
+            raise ConfigError(
+                f"public-addr {self.public_addr} is open to the network, without TLS and without tokens: "
+                "give --tls-cert-file and --tls-key-file, or --tokens-file, "
+                "or say --insecure if the network is trusted"
+            )
+
+
+def _check_range(what: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise ConfigError(f"{what} must be between 1 and {most}, got {value}")
+
+
+def _check_choice(what: str, value: str) -> None:
+    if value not in KEY_SORTINGS:
+        raise ConfigError(f"{what} must be one of {', '.join(KEY_SORTINGS)}, got {value!r}")
+
+
+def split_address(what: str, address: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT; an IPv6 host stands in brackets."""
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{what} must be HOST:PORT, got {address!r}")
+    return host, int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """HOST:PORT, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `90s`, `1h`, `1h30m`."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ConfigError(f"{text!r} is not a duration: examples are 500ms, 90s, 1h, 1h30m, 7d")
+    return int(sum(float(number) * _DURATION_MS[unit] for number, unit in parts))
+
+
+def parse_size_bytes(text: str) -> int:
+    """Bytes of `512MiB`, `10GiB`, `1000`."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not a size: examples are 512MiB, 10GiB, 1000000")
+    return int(match[1]) * _SIZE_BYTES[match[2] or "B"]
+
+
+def load_config(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
+    """The configuration of a file (if there is one) and of the flags that were given."""
+    config = ServerConfig()
+    if path is not None:
+        config = _from_file(config, path)
+    given = {name: value for name, value in flags.items() if value is not None}
+    config = replace(config, **given)
+    if given.keys() & {"shards", "key_sorting", "notifications_enabled"} and config.namespaces:
+        raise ConfigError("shards, key-sorting and notifications-enabled belong into [[namespaces]] of the file")
+    return config.check()
+
+
+def _from_file(config: ServerConfig, path: Path) -> ServerConfig:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    namespaces = tuple(
+        NamespaceConfig(**_typed(f"{path}, [[namespaces]]", each, NamespaceConfig()))
+        for each in table.pop("namespaces", [])
+    )
+    return replace(config, **_typed(str(path), table, config), namespaces=namespaces)
+
+
+def _typed(where: str, table: dict[str, Any], example: Any) -> dict[str, Any]:
+    """The settings of a table, each of the type that its default has."""
+    known = {each.name: each.type for each in fields(example)}
+    settings: dict[str, Any] = {}
+    for name, value in table.items():
+        field_name = name.replace("-", "_")
+        kind = str(known.get(field_name, ""))
+        if not kind:
+            names = ", ".join(sorted(each.replace("_", "-") for each in known))
+            raise ConfigError(f"{where}: unknown setting {name!r}: known are {names}")
+        expected: type = bool if kind == "bool" else int if kind == "int" else str
+        if type(value) is not expected:
+            raise ConfigError(f"{where}: {name} must be of type {expected.__name__}, got {value!r}")
+        settings[field_name] = Path(value) if "Path" in kind else value
+    return settings

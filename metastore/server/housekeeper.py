@@ -1,0 +1,97 @@
+"""What has to be done from time to time, by one thread: sessions that end, logs to trim, readers that stand still."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from metastore.clock import Clock
+from metastore.engine.errors import EngineError
+from metastore.server.calls import Report, StreamedAnswer
+from metastore.server.errors import unavailable
+from metastore.server.health import HealthService
+from metastore.server.host import ShardHost
+from metastore.server.router import Router
+
+TICK_S = 0.1
+"""The most by which a session outlives its deadline at rest."""
+STALLED_READER_S = 60.0
+"""A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space."""
+TRIM_INTERVAL_S_MIN, TRIM_INTERVAL_S_MAX = 0.5, 300.0
+
+
+class Housekeeper:
+    """The thread that looks after the shards of a process."""
+
+    def __init__(
+        self,
+        shards: Iterable[ShardHost],
+        router: Router,
+        health: HealthService,
+        retention_ms: int,
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._shards = tuple(shards)
+        self._router = router
+        self._health = health
+        self._clock = clock
+        self._report = report
+        self._trim_interval_s = min(
+            max(retention_ms / 10_000, TRIM_INTERVAL_S_MIN), TRIM_INTERVAL_S_MAX
+        )
+        self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
+        self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
+        self._failed: set[int] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(TICK_S):
+            self.tick()
+
+    def tick(self) -> None:
+        """Does what is due."""
+        now_s = self._clock.monotonic_s()
+        is_trim_due = now_s >= self._trim_at_s
+        for host in self._shards:
+            try:
+                host.shard.expire_sessions()
+                if is_trim_due:
+                    host.shard.trim_log()
+            except EngineError as error:
+                self._report_once(host.shard_id, error)
+            except Exception as error:
+                self._report(f"housekeeping of shard {host.shard_id}", error)
+        if is_trim_due:
+            self._trim_at_s = now_s + self._trim_interval_s
+        self._end_stalled(now_s)
+        self._health.announce()
+
+    def _report_once(self, shard_id: int, error: EngineError) -> None:
+        """A shard that stopped says so at every tick; once is enough to hear."""
+        if shard_id not in self._failed:
+            self._failed.add(shard_id)
+            self._report(f"housekeeping of shard {shard_id}", error)
+
+    def _end_stalled(self, now_s: float) -> None:
+        standing: dict[StreamedAnswer, tuple[int, float]] = {}
+        for call in self._router.open_calls():
+            if isinstance(call, StreamedAnswer):
+                produced, since_s = self._standing.get(call, (-1, now_s))
+                if produced != call.produced:
+                    standing[call] = (call.produced, now_s)
+                elif now_s - since_s < STALLED_READER_S:
+                    standing[call] = (produced, since_s)
+                else:
+                    call.fail(unavailable(f"the reader took nothing for {STALLED_READER_S:.0f} s"))
+        self._standing = standing

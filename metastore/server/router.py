@@ -1,0 +1,137 @@
+"""Which handler a call gets, and what is checked of every call before its first message."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+
+from metastore.pb import compat_pb2, oxia_pb2
+from metastore.server import calls, streams
+from metastore.server.errors import RpcError, invalid
+from metastore.server.host import Host
+from metastore.server.security import Authenticator
+from metastore.server.transport import Call, Handler
+
+SERVICE_NAMES = (
+    oxia_pb2.DESCRIPTOR.services_by_name["OxiaClient"].full_name,
+    compat_pb2.DESCRIPTOR.services_by_name["OxiaClient"].full_name,
+)
+
+METHODS: dict[str, type[calls.OneRequest]] = {
+    "GetShardAssignments": streams.ShardAssignmentsCall,
+    "Write": calls.WriteCall,
+    "WriteStream": streams.WriteStreamCall,
+    "Read": calls.ReadCall,
+    "List": calls.ListCall,
+    "RangeScan": calls.RangeScanCall,
+    "GetSequenceUpdates": streams.SequenceUpdatesCall,
+    "GetNotifications": streams.NotificationsCall,
+    "CreateSession": calls.CreateSessionCall,
+    "KeepAlive": calls.KeepAliveCall,
+    "CloseSession": calls.CloseSessionCall,
+}
+
+MakeHandler = Callable[[Call], "Handler | None"]
+
+
+class Refused:
+    """A call that ends with an error whatever it sends."""
+
+    def __init__(self, call: Call, error: RpcError) -> None:
+        call.finish(error.code, error.message, error.trailing_metadata())
+
+    def on_message(self, message: bytes) -> None:
+        """Too late."""
+
+    def on_half_close(self) -> None:
+        """Too late."""
+
+    def on_drained(self) -> None:
+        """Nothing to send."""
+
+    def on_over(self) -> None:
+        """Nothing to release."""
+
+
+class Router:
+    """The service's methods under both of their names, and the other services of the port."""
+
+    def __init__(
+        self,
+        host: Host,
+        authenticator: Authenticator,
+        report: calls.Report,
+        other_services: dict[str, MakeHandler],
+    ) -> None:
+        self._host = host
+        self._authenticator = authenticator
+        self._report = report
+        self._other = other_services
+        self._paths = {
+            f"/{service}/{method}": kind for service in SERVICE_NAMES for method, kind in METHODS.items()
+        }
+        self._lock = threading.Lock()
+        self._open: set[streams.OpenCall | calls.StreamedAnswer] = set()
+        self.method_counts = dict.fromkeys(METHODS, 0)
+
+    def __call__(self, call: Call) -> Handler | None:
+        kind = self._paths.get(call.method)
+        if kind is None:
+            make = self._other.get(call.method)
+            return None if make is None else make(call)
+        self.method_counts[call.method.rpartition("/")[2]] += 1
+        try:
+            check_authority(call.authority)
+            self._authenticator.check(call.metadata)
+        except RpcError as error:
+            return Refused(call, error)
+        handler = kind(call, self._host, self._report)
+        if isinstance(handler, (streams.OpenCall, calls.StreamedAnswer)):
+            self._remember(handler)
+        if isinstance(handler, streams.WriteStreamCall):
+            handler.begin()
+        return handler
+
+    def _remember(self, handler: streams.OpenCall | calls.StreamedAnswer) -> None:
+        """Keeps a handler among the open ones until its call is over."""
+        on_over = handler.on_over
+
+        def forget() -> None:
+            with self._lock:
+                self._open.discard(handler)
+            on_over()
+
+        handler.on_over = forget  # type: ignore[method-assign]
+        with self._lock:
+            self._open.add(handler)
+
+    def open_calls(self) -> Iterator[streams.OpenCall | calls.StreamedAnswer]:
+        """The calls that are open now."""
+        with self._lock:
+            handlers = tuple(self._open)
+        yield from handlers
+
+    def shut_down(self) -> None:
+        """Ends the open streams, each in the way its clients understand."""
+        for handler in self.open_calls():
+            if isinstance(handler, streams.OpenCall):
+                handler.shut_down()
+
+
+def check_authority(authority: str) -> None:
+    """The authority must look like host:port; anything may stand for the port."""
+    for mark, what in (("://", "a scheme"), ("/", "a path"), ("?", "a query string"), ("#", "a fragment")):
+        if mark in authority:
+            raise invalid(f"oxia: invalid authority: {authority!r} must not contain {what}")
+    host, colon, _ = authority.rpartition(":")
+    if not colon:
+        raise invalid(f"oxia: invalid authority: {authority!r} has no port: host:port is expected")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise invalid(f"oxia: invalid authority: {authority!r} has too many colons: host:port is expected")
+    if not host:
+        raise invalid(f"oxia: invalid authority: {authority!r} has an empty host")
+
+

@@ -1,0 +1,78 @@
+"""From a configuration to a running service, and to its end at a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any, Protocol
+
+from metastore.commandline import CommandError, UsageError
+from metastore.engine.errors import EngineError
+from metastore.faults import faults_from_environment
+from metastore.server.config import ConfigError, ServerConfig, join_address, load_config, split_address
+from metastore.server.directory import DataDirectory, DirectoryError
+from metastore.server.logs import set_up_logging
+from metastore.server.process import ServerProcess, WorkerPlan
+from metastore.server.security import SecurityError
+from metastore.server.transport import TransportError
+from metastore.server.workers import WorkerFailed, Workers, plan_workers
+
+logger = logging.getLogger("tidemark.metastore")
+
+
+class Service(Protocol):
+    """What is started and stopped: one process, or several."""
+
+    def start(self) -> None:
+        """Serves."""
+
+    def stop(self) -> None:
+        """Serves no more."""
+
+
+def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit code."""
+    set_up_logging(log_json)
+    try:
+        config = load_config(config_file, flags)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    stop = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: stop.set())
+    try:
+        directory = DataDirectory(config.data_dir)
+        try:
+            plans = plan_workers(config, directory.namespaces(config.wanted_namespaces()))
+            service = _service(config, plans)
+            service.start()
+            logger.info("%s", _ready_line(config, plans, service))
+            stop.wait()
+            service.stop()
+        finally:
+            directory.close()
+    except (DirectoryError, EngineError, SecurityError, TransportError, WorkerFailed, OSError) as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _service(config: ServerConfig, plans: list[WorkerPlan]) -> Service:
+    if config.workers > 1:
+        return Workers(config, plans)
+    return ServerProcess(config, plans[0], faults_from_environment(os.environ))
+
+
+def _ready_line(config: ServerConfig, plans: list[WorkerPlan], service: Service) -> str:
+    """One line when all is ready; test containers wait for the words about the metrics."""
+    host, port = split_address("public-addr", config.public_addr)
+    metrics_host, metrics_port = split_address("metrics-addr", config.metrics_addr)
+    if isinstance(service, ServerProcess):
+        port, metrics_port = service.public_port, service.metrics_port
+    shards = sum(namespace.shards for namespace in plans[0].namespaces)
+    return (
+        f"ready on {join_address(host, port)}: {shards} shards, {config.workers} workers, data in "
+        f"{config.data_dir}. Serving Prometheus metrics on http://{join_address(metrics_host, metrics_port)}/metrics"
+    )

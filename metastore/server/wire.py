@@ -1,0 +1,194 @@
+"""Between the protocol's bytes and the engine's operations. Pure functions, and hot ones.
+
+Most puts carry a key and a value and nothing else, and most gets a short key: these are cut out of the request by
+hand, at a third of the price of a parse. Whatever looks different in the least goes through protobuf. Answers are
+put together from bytes that the engine stores in the form of the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from google.protobuf.message import DecodeError
+
+from metastore.engine.operations import Delete, Get, Put, PutOptions, WriteBatch, WriteResult
+from metastore.engine.read import Found
+from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, varint
+from metastore.engine.notifications import Notification, NotificationBatch
+from metastore.pb import envelope_pb2, oxia_pb2
+
+MESSAGE_BYTES = 2 << 20
+"""Streamed answers are cut at about this size."""
+MESSAGE_BYTES_MAX = 3 << 20
+"""What is cut stays below this, so that clients with gRPC's default limit of 4 MiB can read it."""
+
+_KEY_TAG, _VALUE_TAG = 0x0A, 0x12
+_SHORT = 0x80
+_INCLUDE_VALUE = b"\x10\x01"
+_NO_OPTIONS = PutOptions()
+_EMPTY_DELETE, _EMPTY_RANGE = b"\x12\x00", b"\x1a\x00"
+
+
+class WireError(Exception):
+    """Bytes that are not the message they should be."""
+
+
+def decode_write(data: bytes) -> tuple[int | None, WriteBatch]:
+    """The shard and the operations of a WriteRequest."""
+    try:
+        envelope = envelope_pb2.WriteEnvelope.FromString(data)
+        puts = [_decode_put(put) for put in envelope.puts]
+        deletes = [_decode_delete(delete) for delete in envelope.deletes]
+        ranges = [oxia_pb2.DeleteRangeRequest.FromString(each) for each in envelope.delete_ranges]
+    except DecodeError as error:
+        raise WireError(f"not a WriteRequest: {error}") from None
+    shard = envelope.shard if envelope.HasField("shard") else None
+    return shard, WriteBatch(puts, deletes, [(each.start_inclusive, each.end_exclusive) for each in ranges])
+
+
+def _decode_put(data: bytes) -> Put:
+    size = len(data)
+    if size > 2 and data[0] == _KEY_TAG and data[1] < _SHORT:
+        end = 2 + data[1]
+        if end + 1 < size and data[end] == _VALUE_TAG:
+            length, start = data[end + 1], end + 2
+            if length >= _SHORT and start < size:
+                length, start = length & 0x7F | data[start] << 7, start + 1
+            if start + length == size and data[start - 1] < _SHORT:
+                return data[2:end], data[start:], None
+    return _parse_put(data)
+
+
+def _parse_put(data: bytes) -> Put:
+    put = oxia_pb2.PutRequest.FromString(data)
+    options = PutOptions(
+        put.expected_version_id if put.HasField("expected_version_id") else None,
+        put.session_id if put.HasField("session_id") else None,
+        put.client_identity if put.HasField("client_identity") else None,
+        put.partition_key if put.HasField("partition_key") else None,
+        tuple(put.sequence_key_delta),
+        tuple((index.index_name, index.secondary_key) for index in put.secondary_indexes),
+        put.override_version_id if put.HasField("override_version_id") else None,
+        put.override_modifications_count if put.HasField("override_modifications_count") else None,
+    )
+    return put.key, put.value, None if options == _NO_OPTIONS else options
+
+
+def _decode_delete(data: bytes) -> Delete:
+    delete = oxia_pb2.DeleteRequest.FromString(data)
+    return delete.key, delete.expected_version_id if delete.HasField("expected_version_id") else None
+
+
+def encode_write_result(result: WriteResult) -> bytes:
+    """A WriteResponse."""
+    parts = []
+    for status, version, key in result.puts:
+        size = len(version)
+        if status:
+            parts.append(b"\n\x02\x08" + varint(status))
+        elif key is None and size < 126:
+            parts.append(b"\n%c\x12%c%b" % (size + 2, size, version))
+        else:
+            body = b"\x12" + varint(size) + version
+            if key is not None:
+                body += b"\x1a" + varint(len(key)) + key
+            parts.append(b"\n" + varint(len(body)) + body)
+    for status in result.deletes:
+        parts.append(b"\x12\x02\x08" + varint(status) if status else _EMPTY_DELETE)
+    return b"".join(parts) + _EMPTY_RANGE * result.delete_ranges
+
+
+def decode_read(data: bytes) -> tuple[int | None, list[Get]]:
+    """The shard and the gets of a ReadRequest."""
+    try:
+        envelope = envelope_pb2.ReadEnvelope.FromString(data)
+        gets = [_decode_get(get) for get in envelope.gets]
+    except DecodeError as error:
+        raise WireError(f"not a ReadRequest: {error}") from None
+    return envelope.shard if envelope.HasField("shard") else None, gets
+
+
+def _decode_get(data: bytes) -> Get:
+    size = len(data)
+    if size > 1 and data[0] == _KEY_TAG and data[1] < _SHORT:
+        end = 2 + data[1]
+        if end == size:
+            return Get(data[2:], False)
+        if end + 2 == size and data[end:] == _INCLUDE_VALUE:
+            return Get(data[2:end], True)
+    get = oxia_pb2.GetRequest.FromString(data)
+    name = get.secondary_index_name if get.HasField("secondary_index_name") else None
+    return Get(get.key, get.include_value, get.comparison_type, name)
+
+
+def encode_found(get: Get, found: Found | None) -> bytes:
+    """One entry of ReadResponse.gets."""
+    if found is None:
+        return b"\n\x02\x08\x01"
+    if not get.comparison and get.index_name is None:
+        body = _body_of_equal(get, found.record)
+    else:
+        version, value, key = parts_of(found.record)
+        body = version + value + key if get.include_value else version + key
+        if found.secondary_key is not None:
+            body += b"*" + varint(len(found.secondary_key)) + found.secondary_key
+    return b"\n" + varint(len(body)) + body
+
+
+def _body_of_equal(get: Get, record: bytes) -> bytes:
+    """A GetResponse without the key, by arithmetic on lengths instead of a parse, if the record is an ordinary one."""
+    size, key_size = len(record) - HEADER_SIZE, len(get.key)
+    if record[0] or key_size >= _SHORT or size > 16386:
+        version, value, _ = parts_of(record)
+        return version + value if get.include_value else version
+    start = HEADER_SIZE + (2 if size <= 129 else 3)
+    if get.include_value:
+        return record[start : -2 - key_size]
+    length, position = read_varint(record, start + 1)
+    return record[start : position + length]
+
+
+def join_records(records: Iterable[bytes]) -> list[bytes]:
+    """RangeScanResponse messages with the entries of stored records."""
+    return cut([record[HEADER_SIZE:] if not record[0] else entry_of(record) for record in records])
+
+
+def join_keys(keys: Iterable[bytes]) -> list[bytes]:
+    """ListResponse messages."""
+    return cut([b"\n" + varint(len(key)) + key for key in keys])
+
+
+def cut(items: list[bytes]) -> list[bytes]:
+    """Joins encoded items to messages that clients can receive."""
+    total = sum(map(len, items))
+    if total <= MESSAGE_BYTES:
+        return [b"".join(items)] if items else []
+    messages: list[bytes] = []
+    pending: list[bytes] = []
+    size = 0
+    for item in items:
+        if pending and size + len(item) > MESSAGE_BYTES_MAX:
+            messages.append(b"".join(pending))
+            pending, size = [], 0
+        pending.append(item)
+        size += len(item)
+        if size >= MESSAGE_BYTES:
+            messages.append(b"".join(pending))
+            pending, size = [], 0
+    if pending:
+        messages.append(b"".join(pending))
+    return messages
+
+
+def encode_notifications(shard_id: int, batch: NotificationBatch) -> bytes:
+    """A NotificationBatch message."""
+    head = oxia_pb2.NotificationBatch(shard=shard_id, offset=batch.offset, timestamp=batch.time_ms)
+    return head.SerializeToString() + b"".join(map(_encode_notification, batch.notifications))
+
+
+def _encode_notification(notification: Notification) -> bytes:
+    key, what, version_id, range_end = notification
+    value = oxia_pb2.Notification(type=what, version_id=version_id, key_range_last=range_end)
+    body = value.SerializeToString()
+    entry = b"\n" + varint(len(key)) + key + b"\x12" + varint(len(body)) + body
+    return b'"' + varint(len(entry)) + entry

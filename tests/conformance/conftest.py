@@ -1,0 +1,37 @@
+"""Conformance tests talk to real server processes, whose logs are shown beside a failure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.fixtures import pytest_runtest_makereport, start_server
+from support.server import ServerProcess
+from support.stock_client import stock_client
+
+__all__ = ["pytest_runtest_makereport", "start_server"]
+
+_spaces = itertools.count()
+
+
+@pytest.fixture(scope="session", params=[1, 10], ids=lambda shards: f"shards={shards}")
+def shared_server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """A server that many tests share, each in a key space of its own."""
+    with ServerProcess(shards=request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def space() -> str:
+    """A prefix of keys and indexes that no other test uses."""
+    return f"space-{next(_spaces):04d}."
+
+
+@pytest.fixture
+def client(shared_server: ServerProcess) -> Iterator[Any]:
+    """A stock client of the shared server."""
+    with stock_client(shared_server) as made:
+        yield made

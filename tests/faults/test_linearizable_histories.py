@@ -1,0 +1,62 @@
+"""Concurrent clients of a server that is killed under them: what they saw can have happened in one order."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from support.server import ServerProcess
+
+from linearizability.history import Plan, Progress, RecordingClient
+from linearizability.operations import Operation, by_key
+from linearizability.report import violations
+from linearizability.versions import wrong_version_ids
+
+ROUNDS = 3
+CLIENTS = 6
+KEYS_PER_ROUND = 4
+OPERATIONS_PER_CLIENT = 350
+KILLS_PER_ROUND = 2
+
+
+def record(server: ServerProcess, number: int) -> list[Operation]:
+    """One round: clients on a few new keys, and kills at random points of their work."""
+    keys = [b"round-%d/key-%d" % (number, key) for key in range(KEYS_PER_ROUND)]
+    progress = Progress()
+    clients = [
+        RecordingClient(server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress)
+        for client in range(CLIENTS)
+    ]
+    for client in clients:
+        client.start()
+    total = CLIENTS * OPERATIONS_PER_CLIENT
+    for moment in sorted(random.Random(number).sample(range(total // 10, total * 9 // 10), KILLS_PER_ROUND)):
+        progress.wait_for(moment)
+        progress.server_up.clear()  # first: whoever loses the server must wait, not try in vain
+        server.restart("kill")
+        progress.server_up.set()
+    for client in clients:
+        client.join()
+    failures = [client.failure for client in clients if client.failure is not None]
+    assert not failures, failures
+    return [operation for client in clients for operation in client.history]
+
+
+@pytest.mark.timeout(300)
+def test_histories_are_linearizable_over_kills() -> None:
+    everything: list[Operation] = []
+    with ServerProcess() as server:
+        for number in range(ROUNDS):
+            history = record(server, number)
+            found = violations(history)
+            assert not found, "\n".join(map(str, found))
+            everything += history
+    wrong = wrong_version_ids(everything)
+    assert not wrong, wrong[:10]
+    unanswered = sum(operation.answer is None for operation in everything)
+    print(
+        f"{len(everything)} operations of {CLIENTS} clients on {len(by_key(everything))} keys,"
+        f" {ROUNDS * KILLS_PER_ROUND} kills, {unanswered} writes without an answer: 0 violations"
+    )
+    assert len(everything) > ROUNDS * CLIENTS * OPERATIONS_PER_CLIENT * 0.9
+    assert unanswered > 0, "no kill has met a write"

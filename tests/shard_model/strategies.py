@@ -1,0 +1,215 @@
+"""Requests that a small and nasty keyspace inspires: few keys, so that they collide, each with a trap in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from metastore.pb import oxia_pb2 as pb
+from shard_model.model import ShardModel
+
+LONG = b"long" * 150  # longer than any key that LMDB takes: what follows must still decide the order
+KEYS = (
+    b"", b"/", b"//", b"///", b"a", b"a/", b"a//", b"a/b", b"a/b/", b"a/b//", b"a/b/c", b"/a", b"/a/", b"/a//",
+    b"/a/b", b"b", b"b/a", b"zz", b"a!", b"a%2F", b"a\x00", b"a\x01", b"\x00", b"\x7f", "é".encode(), "é/é".encode(),
+    "\U0010ffff".encode(), "/\U0010ffff".encode(), b"__oxia/x", b"__oxia/x/y", b"__oxia//", b"__oxia", b"__oxia0",
+    b"__oxi/a",
+    *(LONG[:length] for length in (497, 498, 499, 500, 501, 509, 511, 512, 600)),
+    *(LONG[:length] + suffix for length in (498, 499, 500, 600) for suffix in (b"\x00", b"/", b"~", "é".encode())),
+    b"/" * 300, b"/" * 301, b"d/" * 260, b"d/" * 260 + b"/",
+)
+SEQUENCES = (b"s", b"s-00000000000000000001", b"a/s", b"s/", b"s.", b"__oxia/s", LONG[:490])
+SEQUENCE_LOOKALIKES = (
+    b"s-", b"s-x", b"s--5", b"s-7", b"s-00000000000000000005", b"s-00000000000000000005-00000000000000000002",
+    b"s-00000000000000000005x", b"s-18446744073709551615", b"s-99999999999999999999", b"a/s-00000000000000000003",
+)
+INDEX_NAMES = (b"i", b"i", b"i2", b"", b"i/j", b"i\x01", "é".encode())
+SECONDARY_KEYS = (
+    b"", b"a", b"b", b"a/b", b"a/", b"a//", b"/", b"//", b"b/a", b"a\x00", b"a\x01", b"a\x01b", b"%", b"~",
+    b"__oxia/k", "\U0010ffff".encode(), LONG[:499], LONG[:500], LONG[:600],
+)
+NOT_UTF8 = (b"\xff", b"a\xc3", b"\xed\xa0\x80")
+SESSION_TIMEOUTS_MS = (2_000, 3_000, 10_000, 300_000)
+NO_SESSION = 987_654_321
+NO_VERSION = 123_456_789
+WRONG_TIMEOUTS_MS = (0, 1_999, 300_001, 2**32 - 1)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What requests may refer to: the keys of this run, and what is alive now."""
+
+    keys: Sequence[bytes]
+    version_ids: Sequence[int]
+    session_ids: Sequence[int]
+
+
+def surroundings(model: ShardModel, keyspace: Sequence[bytes]) -> Surroundings:
+    made_by_sequences = sorted(set(model.records) - set(keyspace))
+    return Surroundings(
+        keys=(*keyspace, *made_by_sequences[:6]),
+        version_ids=(-1, NO_VERSION, *(record.version_id for record in model.records.values())),
+        session_ids=(*model.sessions, *model.sessions, NO_SESSION),
+    )
+
+
+def keyspaces() -> st.SearchStrategy[list[bytes]]:
+    """The keys of one run."""
+    texts = st.text("a/_\x00\x01~é", max_size=5).map(str.encode)
+    keys = st.one_of(st.sampled_from(KEYS), st.sampled_from(KEYS), st.sampled_from(SEQUENCE_LOOKALIKES), texts)
+    return st.lists(keys, min_size=3, max_size=9, unique=True)
+
+
+def sometimes(strategy: st.SearchStrategy[Any], one_in: int = 3) -> st.SearchStrategy[Any]:
+    """The value of an optional field: mostly none."""
+    return st.integers(1, one_in).flatmap(lambda draw: strategy if draw == one_in else st.none())
+
+
+def values() -> st.SearchStrategy[bytes]:
+    return st.one_of(st.binary(max_size=4), st.sampled_from([b"", b"v" * 3000]))
+
+
+def secondary_indexes() -> st.SearchStrategy[list[pb.SecondaryIndex]]:
+    entry = st.builds(
+        pb.SecondaryIndex, index_name=st.sampled_from(INDEX_NAMES), secondary_key=st.sampled_from(SECONDARY_KEYS),
+    )
+    return st.one_of(st.just([]), st.lists(entry, max_size=4))
+
+
+def puts(around: Surroundings) -> st.SearchStrategy[pb.PutRequest]:
+    return st.builds(
+        pb.PutRequest,
+        key=st.sampled_from(around.keys),
+        value=values(),
+        expected_version_id=sometimes(st.sampled_from(around.version_ids)),
+        session_id=sometimes(st.sampled_from(around.session_ids)),
+        client_identity=sometimes(st.sampled_from([b"", b"me", "é".encode()])),
+        partition_key=sometimes(st.sampled_from([b"", b"p"])),
+        secondary_indexes=secondary_indexes(),
+        override_version_id=sometimes(st.sampled_from([-5, -1, 0, 1, 2**40]), one_in=8),
+        override_modifications_count=sometimes(st.sampled_from([-7, -1, 0, 5]), one_in=8),
+    )
+
+
+def sequence_puts(around: Surroundings) -> st.SearchStrategy[pb.PutRequest]:
+    """Mostly good; the traps of a sequence put are each drawn now and then."""
+    deltas = st.one_of(
+        st.lists(st.integers(1, 3), min_size=1, max_size=3),
+        st.lists(st.sampled_from([0, 1, 2**63 - 1, 2**64 - 1]), min_size=1, max_size=3),
+    )
+    return st.builds(
+        pb.PutRequest,
+        key=st.sampled_from(SEQUENCES),
+        value=values(),
+        expected_version_id=sometimes(st.just(-1), one_in=10),
+        session_id=sometimes(st.sampled_from(around.session_ids)),
+        partition_key=st.sampled_from([b"p", b"p", b"p", b"", None]),
+        sequence_key_delta=deltas,
+        secondary_indexes=secondary_indexes(),
+    )
+
+
+def deletes(around: Surroundings) -> st.SearchStrategy[pb.DeleteRequest]:
+    return st.builds(
+        pb.DeleteRequest,
+        key=st.sampled_from(around.keys),
+        expected_version_id=sometimes(st.sampled_from(around.version_ids)),
+        partition_key=sometimes(st.just(b"p"), one_in=8),
+    )
+
+
+def bounds(around: Surroundings) -> st.SearchStrategy[bytes]:
+    """Where a range begins or ends: at a key, beside one, or nowhere."""
+    beside = st.builds(bytes.__add__, st.sampled_from(around.keys), st.sampled_from([b"!", b"/", b"//", b"\x00"]))
+    return st.one_of(st.sampled_from(around.keys), beside, st.sampled_from([b"", b"~", "\U0010ffff".encode()]))
+
+
+def delete_ranges(around: Surroundings) -> st.SearchStrategy[pb.DeleteRangeRequest]:
+    return st.builds(pb.DeleteRangeRequest, start_inclusive=bounds(around), end_exclusive=bounds(around))
+
+
+def write_requests(around: Surroundings) -> st.SearchStrategy[pb.WriteRequest]:
+    any_put = st.one_of(puts(around), puts(around), puts(around), sequence_puts(around))
+    return st.builds(
+        pb.WriteRequest,
+        shard=st.just(0),
+        puts=st.lists(any_put, max_size=5),
+        deletes=st.one_of(st.just([]), st.lists(deletes(around), max_size=3)),
+        delete_ranges=st.one_of(st.just([]), st.just([]), st.lists(delete_ranges(around), max_size=2)),
+    )
+
+
+def ill_formed_writes(around: Surroundings) -> st.SearchStrategy[pb.WriteRequest]:
+    """A good request with one field in it that is not UTF-8."""
+    bad = st.sampled_from(NOT_UTF8)
+    entry = st.one_of(
+        st.builds(lambda text: pb.SecondaryIndex(index_name=text, secondary_key=b"k"), bad),
+        st.builds(lambda text: pb.SecondaryIndex(index_name=b"i", secondary_key=text), bad),
+    )
+    spoiled = st.one_of(
+        st.builds(lambda text: pb.WriteRequest(puts=[pb.PutRequest(key=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(puts=[pb.PutRequest(client_identity=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(puts=[pb.PutRequest(partition_key=text)]), bad),
+        st.builds(lambda index: pb.WriteRequest(puts=[pb.PutRequest(secondary_indexes=[index])]), entry),
+        st.builds(lambda text: pb.WriteRequest(deletes=[pb.DeleteRequest(key=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(deletes=[pb.DeleteRequest(partition_key=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(start_inclusive=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(end_exclusive=text)]), bad),
+    )
+    return st.builds(merged, write_requests(around), spoiled)
+
+
+def merged(request: pb.WriteRequest, more: pb.WriteRequest) -> pb.WriteRequest:
+    both = pb.WriteRequest()
+    both.CopyFrom(request)
+    both.MergeFrom(more)
+    return both
+
+
+def gets(around: Surroundings) -> st.SearchStrategy[pb.GetRequest]:
+    comparison = st.sampled_from([pb.EQUAL, pb.FLOOR, pb.CEILING, pb.LOWER, pb.HIGHER])
+    primary = st.builds(
+        pb.GetRequest, key=bounds(around), include_value=st.booleans(), comparison_type=comparison,
+    )
+    by_index = st.builds(
+        pb.GetRequest, key=st.sampled_from(SECONDARY_KEYS), include_value=st.booleans(),
+        comparison_type=comparison, secondary_index_name=st.sampled_from(INDEX_NAMES),
+    )
+    return st.one_of(primary, by_index)
+
+
+def read_requests(around: Surroundings) -> st.SearchStrategy[pb.ReadRequest]:
+    """Now and then with a comparison that nobody knows, or a key that is not UTF-8."""
+    ill_formed = st.sampled_from([
+        pb.GetRequest(key=b"a", comparison_type=7),
+        pb.GetRequest(key=b"a", comparison_type=7, secondary_index_name=b"i"),
+        *(pb.GetRequest(key=text) for text in NOT_UTF8),
+        pb.GetRequest(key=b"a", secondary_index_name=b"\xff"),
+    ])
+    several = st.lists(gets(around), max_size=8)
+    return st.builds(
+        lambda good, bad: pb.ReadRequest(shard=0, gets=[*good, *([bad] if bad else [])]),
+        several, sometimes(ill_formed, one_in=15),
+    )
+
+
+def list_requests(around: Surroundings) -> st.SearchStrategy[pb.ListRequest]:
+    index_bound = st.one_of(st.sampled_from(SECONDARY_KEYS), st.sampled_from([b"a!", b"0", b"zz"]))
+    primary = st.builds(
+        pb.ListRequest, shard=st.just(0), start_inclusive=bounds(around), end_exclusive=bounds(around),
+        include_internal_keys=st.booleans(),
+    )
+    by_index = st.builds(
+        pb.ListRequest, shard=st.just(0), start_inclusive=index_bound, end_exclusive=index_bound,
+        secondary_index_name=st.sampled_from(INDEX_NAMES), include_internal_keys=st.booleans(),
+    )
+    ill_formed = st.builds(pb.ListRequest, shard=st.just(0), start_inclusive=st.sampled_from(NOT_UTF8))
+    return st.one_of(primary, primary, by_index, by_index, sometimes(ill_formed).filter(bool))
+
+
+def range_scan_requests(around: Surroundings) -> st.SearchStrategy[pb.RangeScanRequest]:
+    """The two requests have the same fields with the same numbers."""
+    return list_requests(around).map(lambda request: pb.RangeScanRequest.FromString(request.SerializeToString()))
