@@ -52,8 +52,9 @@ def _failure(status: Any) -> str | None:
 class _Call:
     """One call with a single request and any number of messages in its answer.
 
-    Three batches of operations are due at its end: the request with the first message, each further message (one at
-    a time), and the status. They may complete in any order, so the call is over when none is left.
+    Due at its end are batches of operations: the request with the first message, each further message (one at a
+    time), and the status. They complete in any order, so the call is over when none is left. The core refuses an
+    operation on a call that has nothing due: then its status has come, and no message is left.
     """
 
     BODY, MESSAGE, STATUS = range(3)
@@ -98,8 +99,8 @@ class _Call:
             message = operations[-1].message()
             if message is not None:
                 self._answer.append(message)
-                self.call.operate((cygrpc.ReceiveMessageOperation(NO_FLAGS),), (self, _Call.MESSAGE))
-                self._due += 1
+                another = (cygrpc.ReceiveMessageOperation(NO_FLAGS),)
+                self._due += bool(self.call.operate(another, (self, _Call.MESSAGE)))
         if self._due == 0:
             self._exchange.answered(self._started_s, time.perf_counter(), self._answer)
         return self._due == 0
@@ -141,8 +142,8 @@ class _Stream:
                 self._end(event.batch_operations[0])
 
     def _operate(self, operation: Any, tag: int) -> None:
-        self._call.operate((operation,), tag)
-        self._due += 1
+        """Begins an operation; the core refuses it if the stream has ended and nothing is due."""
+        self._due += bool(self._call.operate((operation,), tag))
 
     def _send(self) -> None:
         now_s = time.perf_counter()

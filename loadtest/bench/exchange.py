@@ -9,7 +9,7 @@ from loadtest.bench.figures import percentile
 from loadtest.bench.model import BenchError, Sample
 from loadtest.bench.workload import Workload
 
-GRACE_S = 60.0
+GRACE_S = 30.0
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),

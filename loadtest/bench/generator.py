@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
 import grpc
@@ -22,7 +23,6 @@ from loadtest.bench.workload import Probe, Workload
 CLIENTS: dict[str, Callable[[str], Client]] = {"core": CoreClient, "sync": SyncClient}
 PREPARE_LIMIT_S = 120.0
 CONNECT_INTERVAL_S = 0.002
-END_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -52,28 +52,20 @@ class Failed:
 
 
 class Generator:
-    """The parent's end: starts the process, gives it one task at a time, and ends it."""
+    """The parent's end: gives the process one task at a time, and replaces it if it does not answer."""
 
     def __init__(self, client: str) -> None:
         assert client in CLIENTS
-        context = multiprocessing.get_context("spawn")
-        self._pipe, remote = context.Pipe()
-        self._process = context.Process(target=_serve, args=(remote, client), name="load-generator", daemon=True)
-        self._remote = remote
+        self._client = client
+        self._worker: tuple[SpawnProcess, Connection] | None = None
 
     def __enter__(self) -> Generator:
-        self._process.start()
-        self._remote.close()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pipe.close()
-        self._process.join(END_LIMIT_S)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self._end()
 
     def load(self, address: str, workload: Workload, turn: int, seconds: float) -> Sample:
         """Plays a turn; raises BenchError if it fails or its answers are wrong."""
@@ -86,17 +78,42 @@ class Generator:
         return bool(self._ask(ProbeTask(address, probe, seconds), seconds + PREPARE_LIMIT_S))
 
     def _ask(self, task: LoadTask | ProbeTask, limit_s: float) -> object:
+        pipe = self._connected()
         try:
-            self._pipe.send(task)
-            if not self._pipe.poll(limit_s):
-                self._process.kill()
-                raise BenchError(f"the load generator did not finish {task} within {limit_s:g} s")
-            answer: object = self._pipe.recv()
-        except (EOFError, OSError) as error:
-            raise BenchError(f"the load generator has ended: {error!r}") from error
+            pipe.send(task)
+            if not pipe.poll(limit_s):
+                raise BenchError(f"the load generator did not answer within {limit_s:g} s")
+            answer: object = pipe.recv()
+        except BaseException as error:
+            # The pipe may hold half a conversation: nothing else can be asked over it.
+            self._end()
+            if isinstance(error, EOFError | OSError):
+                raise BenchError(f"the load generator has ended: {error!r}") from error
+            raise
         if isinstance(answer, Failed):
             raise BenchError(answer.text)
         return answer
+
+    def _connected(self) -> Connection:
+        if self._worker is None:
+            context = multiprocessing.get_context("spawn")
+            pipe, remote = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(remote, self._client), name="load-generator", daemon=True
+            )
+            process.start()
+            remote.close()
+            self._worker = (process, pipe)
+        return self._worker[1]
+
+    def _end(self) -> None:
+        if self._worker is None:
+            return
+        process, pipe = self._worker
+        self._worker = None
+        pipe.close()
+        process.kill()
+        process.join()
 
 
 def _serve(pipe: Connection, client: str) -> None:

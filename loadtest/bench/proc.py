@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -57,10 +58,19 @@ def parse_kib_fields(text: str) -> dict[str, int]:
 
 
 def parse_cpu_ticks(stat: str) -> int:
-    """User and system time of a /proc/PID/stat line; the command's name may hold spaces and parentheses."""
+    """A /proc/PID/stat line's user and system time, its ended children's included.
+
+    The command's name, in parentheses, may hold spaces and parentheses.
+    """
     after_name = stat.rpartition(")")[2].split()
-    user, system = after_name[11:13]
-    return int(user) + int(system)
+    return sum(int(ticks) for ticks in after_name[11:15])
+
+
+def parse_busy_ticks(stat: str) -> int:
+    """The time that all processors were not idle, from /proc/stat's first line; guests count as users already."""
+    name, user, nice, system, _idle, _waiting, *more = stat.splitlines()[0].split()
+    assert name == "cpu"
+    return sum(int(ticks) for ticks in (user, nice, system, *more[:3]))
 
 
 def process_tree(root: int) -> list[int]:
@@ -88,6 +98,28 @@ def cpu_seconds_of(root: int) -> float:
     """The processor time that a process and its living descendants have used."""
     stats = (_read(PROC / str(process) / "stat") for process in process_tree(root))
     return sum(parse_cpu_ticks(stat) for stat in stats if stat) / TICKS_PER_SECOND
+
+
+@dataclass(frozen=True)
+class ProcessorUse:
+    """What a process tree and the whole machine have used of the processors up to a moment."""
+
+    at_s: float
+    own_s: float
+    busy_s: float
+
+
+def processor_use(root: int) -> ProcessorUse:
+    """The use up to now."""
+    busy_ticks = parse_busy_ticks((PROC / "stat").read_text())
+    return ProcessorUse(time.monotonic(), cpu_seconds_of(root), busy_ticks / TICKS_PER_SECOND)
+
+
+def share_of_others(before: ProcessorUse, after: ProcessorUse, processors: int) -> float:
+    """The part of all processors' time that went to others than the process tree; never less than 0."""
+    assert after.at_s > before.at_s
+    others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
+    return max(0.0, others_s / ((after.at_s - before.at_s) * processors))
 
 
 class PeakMemory:

@@ -6,9 +6,10 @@
            "figures": {SIDE: {"repeats": [...], "value", "spread", "details": {...}}},
            "checks": [{"kind": "at-least", "of", "floor", "goal", "ratio", "verdict"}
                       or {"kind": "at-most", "bound", "value", "verdict"}]}],
- "failures": [{"group", "line", "error"}]}
+ "failures": [{"group", "line", "error"}], "others_cpu_share"}
 ```
-The first side of `figures` is ours. `value` is the median of the repeats, or their worst for a metric such as the
+`others_cpu_share`, of the run and in each figure's details, is the part of the processors that went to processes
+outside of the run: where it is not near 0, figures are low and spreads wide. The first side of `figures` is ours. `value` is the median of the repeats, or their worst for a metric such as the
 longest wait; `spread` is (greatest - least) / median. A derived row has no repeats. `ratio` is 1.0 when equal and
 more when ours is better, whichever way the unit points.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from loadtest.bench.figures import Verdict, judge, summarize
@@ -24,6 +26,7 @@ from loadtest.bench.model import AtLeast, Better, Check, Derived, Figure, Group,
 
 SCHEMA = "tidemark-bench/1"
 DERIVED_GROUP = "derived"
+OTHERS_SHARE = "others_cpu_share"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Report:
         """The figures by side of a metric, for derived rows."""
         return next((row.figures for row in self.rows if (row.name, row.metric) == (name, metric)), None)
 
+    def others_share(self) -> float:
+        """The part of the processors that processes outside of the run took, over all figures."""
+        figures = [figure for row in self.rows for figure in row.figures.values()]
+        return median([figure.details[OTHERS_SHARE] for figure in figures if OTHERS_SHARE in figure.details] or [0.0])
+
     def as_json(self) -> dict[str, Any]:
         """The schema above."""
         return {
@@ -85,6 +93,7 @@ class Report:
             "versions": dict(self.versions),
             "rows": [_row_as_json(row) for row in self.rows],
             "failures": [{"group": f.group, "line": f.line, "error": f.error} for f in self.failures],
+            "others_cpu_share": round(self.others_share(), 4),
         }
 
 

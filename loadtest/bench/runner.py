@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from loadtest.bench import proc
 from loadtest.bench.bench import Bench
 from loadtest.bench.model import BenchError, Derived, Group, Line, Sample, Turn
 from loadtest.bench.progress import Progress
-from loadtest.bench.report import Failure, Report, Row, derived_row, rows_of
+from loadtest.bench.report import OTHERS_SHARE, Failure, Report, Row, derived_row, rows_of
 from loadtest.bench.settings import Plan
 from loadtest.bench.table import row_summary
 
@@ -36,6 +38,14 @@ def turns_of(line: Line[Any], plan: Plan) -> Iterator[Turn]:
         yield Turn(0, plan.warm_up_seconds, is_warm_up=True)
     for number in range(plan.slow_repeats if line.is_slow else plan.repeats):
         yield Turn(number, plan.seconds)
+
+
+def measured(line: Line[Any], subject: Any, turn: Turn) -> Sample:
+    """One turn of one side, with the part of the processors that went to processes outside of the run."""
+    before = proc.processor_use(os.getpid())
+    sample = line.measure(subject, turn)
+    after = proc.processor_use(os.getpid())
+    return {**sample, OTHERS_SHARE: proc.share_of_others(before, after, os.cpu_count() or 1)}
 
 
 class Runner:
@@ -74,7 +84,7 @@ class Runner:
             for turn in turns_of(line, self._bench.settings.plan):
                 for side, subject in subjects.items():
                     self._progress.step(f"{group.label(line)}: {side}")
-                    sample = line.measure(subject, turn)
+                    sample = measured(line, subject, turn)
                     if not turn.is_warm_up:
                         samples[side].append(sample)
         except BenchError as error:

@@ -31,7 +31,7 @@ class Plan:
 
 
 DEFAULT_PLAN = Plan(
-    repeats=5, slow_repeats=3, seconds=1.0, warm_up_seconds=0.4, sizes=(10_000, 100_000, 1_000_000)
+    repeats=7, slow_repeats=3, seconds=0.8, warm_up_seconds=0.4, sizes=(10_000, 100_000, 1_000_000)
 )
 QUICK_PLAN = Plan(repeats=2, slow_repeats=1, seconds=0.3, warm_up_seconds=0.1, sizes=(10_000, 100_000))
 

@@ -9,6 +9,7 @@ from loadtest.bench.model import AtLeast
 from loadtest.bench.report import DERIVED_GROUP, Report, Row
 
 ABSENT = "-"
+OTHERS_SHARE_QUIET = 0.1
 DERIVED_TITLE = "Held against each other"
 
 
@@ -96,8 +97,10 @@ def _circumstances(report: Report) -> str:
     machine = ", ".join(f"{key} {value}" for key, value in report.machine.items())
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     plan = ", ".join(f"{key} {value}" for key, value in report.plan.items())
+    others = report.others_share()
+    warning = f"Processes outside of the run took {others:.0%} of the processors: measure again on a quiet machine.\n"
     return (
-        f"Machine: {machine}\nVersions: {versions}\nPlan: {plan}\n"
+        f"{warning if others > OTHERS_SHARE_QUIET else ''}Machine: {machine}\nVersions: {versions}\nPlan: {plan}\n"
         f"Started {report.started_at}, took {report.duration_s:.0f} s. A figure is the median of its repeats; spread "
         "is (greatest - least) / median; a ratio of more than 1 means that ours is better."
     )

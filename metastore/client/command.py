@@ -24,7 +24,7 @@ EXAMPLES = """\
 examples:
   tidemark client put /greeting hello
   tidemark client get /greeting
-  tidemark client list --key-min /jobs/ --key-max /jobs//       the children of /jobs
+  tidemark client list --key-min /jobs/ --key-max /jobs//  # the children of /jobs
   tidemark client --address db1:6648 --tls --ca-file ca.pem --auth-token-file token list
 """
 
@@ -32,48 +32,48 @@ PUT_EXAMPLES = """\
 examples:
   tidemark client put /config '{"retries": 3}'
   tidemark client put /config --std-in < config.json
-  tidemark client put /config new -e 7                  only if its version id is 7
-  tidemark client put /lock mine -e -1                  only if there is no such record
-  tidemark client put /job work -p jobs -d 1            makes /job-00000000000000000001, ...2, ...
+  tidemark client put /config new -e 7                # only if its version id is 7
+  tidemark client put /lock mine -e -1                # only if there is no such record
+  tidemark client put /job work -p jobs -d 1          # makes /job-00000000000000000001, ...2, ...
   tidemark client put /user/7 Ann --index email=ann@example.org --index town=Ghent
 """
 
 GET_EXAMPLES = """\
 examples:
-  tidemark client get /config > config.json             the value, byte for byte
-  tidemark client get /config -v                        and its version
-  tidemark client get /log-5 -t floor                   the record at or before /log-5
-  tidemark client get ann@example.org --index email     by secondary key
+  tidemark client get /config > config.json           # the value, byte for byte
+  tidemark client get /config -v                      # and its version
+  tidemark client get /log-5 -t floor                 # the record at or before /log-5
+  tidemark client get ann@example.org --index email   # by secondary key
 """
 
 DELETE_EXAMPLES = """\
 examples:
   tidemark client delete /config
-  tidemark client delete /config -e 7                   only if its version id is 7
+  tidemark client delete /config -e 7                 # only if its version id is 7
 """
 
 DELETE_RANGE_EXAMPLES = """\
 examples:
-  tidemark client delete-range -s /jobs/ -e /jobs//     the children of /jobs
+  tidemark client delete-range -s /jobs/ -e /jobs//   # the children of /jobs
 """
 
 LIST_EXAMPLES = """\
 examples:
   tidemark client list
-  tidemark client list -s /jobs/ -e /jobs//             the children of /jobs
-  tidemark client list --index town -s Gent -e Genu     records whose town begins with Gent
+  tidemark client list -s /jobs/ -e /jobs//           # the children of /jobs
+  tidemark client list --index town -s Gent -e Genu   # records whose town begins with Gent
 """
 
 RANGE_SCAN_EXAMPLES = """\
 examples:
-  tidemark client range-scan -s /jobs/ -e /jobs//       the children of /jobs and their values
+  tidemark client range-scan -s /jobs/ -e /jobs//     # the children of /jobs and their values
   tidemark client range-scan -v --json > backup.jsonl
 """
 
 NOTIFICATIONS_EXAMPLES = """\
 examples:
-  tidemark client notifications                         what changes from now on
-  tidemark client notifications --after-offset -1       all that is kept, and what changes then
+  tidemark client notifications                       # what changes from now on
+  tidemark client notifications --after-offset -1     # all that is kept, and what changes then
   tidemark client notifications --after-offset 0=120 --after-offset 1=98 --count 10
 """
 
@@ -86,7 +86,7 @@ SESSION_EXAMPLES = """\
 examples:
   tidemark client session --put /live/broker-1 10.0.0.1:6650
   tidemark client session --put /live/me "" --session-timeout 5s --for 1m
-  tidemark client session --put /live/me "" --for 1s --abandon      as if the client had crashed
+  tidemark client session --put /live/me "" --for 1s --abandon  # as if the client had crashed
 """
 
 

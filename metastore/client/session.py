@@ -22,8 +22,8 @@ BEATS_PER_TIMEOUT = 4
 class Session:
     """A session of the client. Each shard keeps a part of its own, made when the first record needs it there.
 
-    `lost` is set as soon as any part is gone, or may soon be, because its server has been out of reach for too
-    long. That is before the server ends it, so whoever heeds it stops in time.
+    `lost` is set as soon as any part is gone, or may soon be, because its server has been out of reach for
+    too long. That is before the server ends it, so whoever heeds it stops in time.
     """
 
     def __init__(self, connection: Connection, timeout_ms: int, identity: str) -> None:

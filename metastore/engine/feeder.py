@@ -42,6 +42,7 @@ class Feeder:
         self._on_failure = on_failure
         self._wake = threading.Event()
         self._stop = threading.Event()
+        self._feeding = threading.Lock()
         self.progress = threading.Condition()
         """Notified after each generation, and when the feeder ends."""
         self.is_blocked = False
@@ -79,6 +80,10 @@ class Feeder:
 
     def feed_all(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         """Feeds until LMDB has everything that was durable at the start, or a bit more."""
+        with self._feeding:
+            self._feed_up_to_now(is_cancelled)
+
+    def _feed_up_to_now(self, is_cancelled: Callable[[], bool]) -> None:
         with self._store.lock:
             target = self._store.durable.next_offset
         while not is_cancelled():

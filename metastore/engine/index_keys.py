@@ -11,7 +11,6 @@ stored, and it contains no zero byte at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -53,11 +52,6 @@ def decode_entry(order: KeyOrder, key: bytes) -> IndexEntry:
         order.decode(key[secondary_start:body_start] + body),
         path_unescape(key[primary_start:]),
     )
-
-
-def primaries(keys: Iterable[bytes]) -> list[bytes]:
-    """Only the primary keys, of many entries."""
-    return [path_unescape(key[key.rindex(b"\0") + 1 :]) for key in keys]
 
 
 def index_bounds(index_name: bytes) -> tuple[bytes, bytes]:

@@ -33,5 +33,12 @@ def space() -> str:
 @pytest.fixture
 def client(shared_server: ServerProcess) -> Iterator[Any]:
     """A stock client of the shared server."""
-    with stock_client(shared_server) as made:
+    with stock_client(shared_server.address) as made:
+        yield made
+
+
+@pytest.fixture
+def other(shared_server: ServerProcess) -> Iterator[Any]:
+    """A second client, with sessions of its own; a test may close it."""
+    with stock_client(shared_server.address) as made:
         yield made

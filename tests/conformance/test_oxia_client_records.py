@@ -213,7 +213,7 @@ def test_a_scan_may_be_abandoned(client: Any, shared_server: ServerProcess, spac
 @pytest.fixture
 def alone(start_server: Any, shared_server: ServerProcess) -> Iterator[Any]:
     """A client of an empty server, with as many shards as the shared one."""
-    with stock_client(start_server(shards=shared_server.shards)) as made:
+    with stock_client(start_server(shards=shared_server.shards).address) as made:
         yield made
 
 
@@ -264,7 +264,7 @@ def test_concurrent_increments_are_not_lost(shared_server: ServerProcess, space:
     key, workers, increments = f"{space}counter", 4, 25
 
     def work(_: int) -> None:
-        with stock_client(shared_server) as client:
+        with stock_client(shared_server.address) as client:
             done = 0
             while done < increments:
                 _, value, version = client.get(key)
@@ -274,7 +274,7 @@ def test_concurrent_increments_are_not_lost(shared_server: ServerProcess, space:
                     continue
                 done += 1
 
-    with stock_client(shared_server) as client:
+    with stock_client(shared_server.address) as client:
         client.put(key, "0")
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(work, range(workers)))

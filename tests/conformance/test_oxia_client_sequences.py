@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -67,13 +68,13 @@ def test_a_hundred_puts_are_numbered_in_order(client: Any, space: str) -> None:
 
 def test_concurrent_puts_have_different_numbers(shared_server: ServerProcess, space: str) -> None:
     def work(_: int) -> list[str]:
-        with stock_client(shared_server) as client:
+        with stock_client(shared_server.address) as client:
             return [put(client, space, 1) for _ in range(25)]
 
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(work, range(4)))
     assert all(run == sorted(run) for run in runs)
-    assert sorted(sum(runs, [])) == [numbered(space, number) for number in range(1, 101)]
+    assert sorted(itertools.chain(*runs)) == [numbered(space, number) for number in range(1, 101)]
 
 
 def test_other_keys_do_not_disturb(client: Any, space: str) -> None:
@@ -88,7 +89,7 @@ def test_sequences_may_be_indexed(client: Any, space: str) -> None:
     assert client.list("a", "z", partition_key="home", use_index=f"{space}i") == [keys[1], keys[2], keys[0]]
 
 
-@pytest.mark.parametrize("deltas", [[0], [1]], ids=["first delta zero", "too few deltas"])
+@pytest.mark.parametrize("deltas", [[0, 1], [1]], ids=["first delta zero", "too few deltas"])
 def test_a_bad_sequence_request_changes_nothing(client: Any, space: str, deltas: list[int]) -> None:
     first = put(client, space, 1, 1)
     with pytest.raises(grpc.RpcError) as failure:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from support.server import ServerProcess
 
 from linearizability.history import Plan, Progress, RecordingClient
 from linearizability.operations import Operation, by_key
 from linearizability.report import violations
 from linearizability.versions import wrong_version_ids
+from support.server import ServerProcess
 
 ROUNDS = 3
 CLIENTS = 6
@@ -24,7 +24,9 @@ def record(server: ServerProcess, number: int) -> list[Operation]:
     keys = [b"round-%d/key-%d" % (number, key) for key in range(KEYS_PER_ROUND)]
     progress = Progress()
     clients = [
-        RecordingClient(server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress)
+        RecordingClient(
+            server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress
+        )
         for client in range(CLIENTS)
     ]
     for client in clients:

@@ -108,7 +108,7 @@ def has_an_order(history: Sequence[Operation]) -> bool:
 
 
 def explains(order: Sequence[Operation]) -> bool:
-    """Whether a register gives these answers in this order, and no operation comes after one that it preceded."""
+    """Whether a register gives these answers in this order, and every answer precedes the later calls."""
     for place, operation in enumerate(order):
         if any(later.returned is not None and later.returned < operation.invoked for later in order[place:]):
             return False

@@ -1,4 +1,4 @@
-"""A versioned register: what it holds after an operation, or that the operation cannot have had its answer."""
+"""A versioned register: what it holds after an operation, or that it cannot have answered so."""
 
 from __future__ import annotations
 
@@ -100,5 +100,3 @@ def may_be(state: State, expected: int | None) -> bool:
     if state is None or expected == NO_RECORD:
         return state is None and expected == NO_RECORD
     return state.version_id in (None, expected)
-
-

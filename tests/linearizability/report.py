@@ -16,8 +16,8 @@ SHOWN_BEFORE = 4
 class Violation:
     """Up to the last answer in `window` no order explains a key's answers; without that one, some order did.
 
-    `before` ends the longest order found, `state` is what the register holds after it, and none of `window` can
-    come next.
+    `before` ends the longest order found, `state` is what the register holds after it, and none of `window`
+    can come next.
     """
 
     key: bytes
@@ -35,7 +35,8 @@ class Violation:
 
 def told(operation: Operation) -> str:
     answer = "no answer" if operation.answer is None else str(operation.answer)
-    return f"[{operation.invoked}..{operation.returned}] client {operation.client}: {operation.action} -> {answer}"
+    times = f"[{operation.invoked}..{operation.returned}]"
+    return f"{times} client {operation.client}: {operation.action} -> {answer}"
 
 
 def violations(history: Iterable[Operation], max_configurations: int = MAX_CONFIGURATIONS) -> list[Violation]:
@@ -48,7 +49,7 @@ def violations(history: Iterable[Operation], max_configurations: int = MAX_CONFI
 
 
 def first_violation(operations: Sequence[Operation], max_configurations: int) -> Violation:
-    """Looks for the earliest answer that has no explanation: a history's beginning is as good as the whole."""
+    """Looks for the earliest answer without an explanation: what follows it cannot give it one."""
     returns = sorted(operation.returned for operation in operations if operation.returned is not None)
     possible, impossible = -1, len(returns) - 1
     while impossible - possible > 1:

@@ -19,8 +19,8 @@ class SearchTooLarge(Exception):
 class Configuration:
     """Which operations have happened, and what the register holds.
 
-    `prefix` operations with answers, in the order of their calls, have all happened, `beyond` says (as bits, from
-    there on) which more; `unanswered` says (as bits) which operations without an answer.
+    Of the operations with answers, in the order of their calls, the first `prefix` have all happened; `beyond`
+    says (as bits, from there on) which more, and `unanswered` which of those without an answer.
     """
 
     prefix: int
@@ -99,7 +99,7 @@ class Search:
                 yield operation, Configuration(current.prefix, current.beyond, happened, state)
 
     def _possible(self, current: Configuration) -> tuple[Sequence[int], int]:
-        """The positions of the answered operations that may be next, by return; and the first return of all."""
+        """The positions of the answered operations that may be next, by return; and the first return."""
         possible: list[int] = []
         first_return: int | None = None
         for position in range(current.prefix, len(self.answered)):
@@ -109,7 +109,9 @@ class Search:
             if not current.beyond >> (position - current.prefix) & 1:
                 assert operation.returned is not None
                 possible.append(position)
-                first_return = operation.returned if first_return is None else min(first_return, operation.returned)
+                first_return = (
+                    operation.returned if first_return is None else min(first_return, operation.returned)
+                )
         assert first_return is not None, "something has not happened yet"
         return sorted(possible, key=lambda position: self.answered[position].returned or 0), first_return
 

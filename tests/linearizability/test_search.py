@@ -84,7 +84,9 @@ IMPOSSIBLE = {
     "a record that comes back after its deletion": history(
         (0, 1, Put(b"a"), Stored(0, 0)), (2, 3, Delete(), Deleted()), (4, 5, Get(), Found(b"a", 0, 0))
     ),
-    "a value that was never written": history((0, 1, Put(b"a"), Stored(0, 0)), (2, 3, Get(), Found(b"x", 0, 0))),
+    "a value that was never written": history(
+        (0, 1, Put(b"a"), Stored(0, 0)), (2, 3, Get(), Found(b"x", 0, 0))
+    ),
     "a version id that the write did not get": history(
         (0, 1, Put(b"a"), Stored(0, 0)), (2, 3, Get(), Found(b"a", 7, 0))
     ),

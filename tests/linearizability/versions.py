@@ -1,4 +1,4 @@
-"""Version ids across the keys of a shard: no two writes have the same one, and later writes have greater ones."""
+"""Version ids across the keys of a shard: no two writes have the same, and later writes have greater ones."""
 
 from __future__ import annotations
 

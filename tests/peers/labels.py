@@ -1,4 +1,4 @@
-"""Makes the answers of different servers comparable: their times, session ids and offsets become the script's."""
+"""Makes answers comparable: a server's own times, session ids and offsets become the script's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELLED_FIELDS = {
 class Labels:
     """What one server calls the times, sessions and offsets of a script.
 
-    Each is learned when an answer first shows it; from then on it must be the same. So a record that claims to
+    Each is learned when an answer first shows it; from then on it must be the same. A record that claims to
     be of another write's time keeps the server's number, and stands out.
     """
 

@@ -6,6 +6,7 @@ import os
 import shlex
 
 import pytest
+
 from support.server import COMMAND_VARIABLE, ServerProcess, Sorting
 
 BINARY_VARIABLE = "OXIA_BIN"

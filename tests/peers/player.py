@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from google.protobuf.message import Message
-from support.scripts import WATCHED_SEQUENCE, Script, Step
-from support.wire import Answer, Ended, Stream, WireClient
 
 from metastore.pb import oxia_pb2 as pb
 from peers.labels import Labels, copied
+from support.scripts import WATCHED_SEQUENCE, Script, Step
+from support.wire import Answer, Ended, Stream, WireClient
 
 JOINED_FIELDS = {"Read": "gets", "List": "keys", "RangeScan": "records"}
 ARRIVES_WITHIN_S = 5.0
@@ -78,7 +78,9 @@ class Player:
         return self.client.open("GetNotifications", request)
 
     def _watch(self, prefix: bytes) -> Stream:
-        return self.client.open("GetSequenceUpdates", pb.GetSequenceUpdatesRequest(shard=self.shard, key=prefix))
+        return self.client.open(
+            "GetSequenceUpdates", pb.GetSequenceUpdatesRequest(shard=self.shard, key=prefix)
+        )
 
     def _note_streams(self, script: Script, live: Stream, watch: Stream) -> None:
         offsets = self._note_batches("live", live, script.batches)
@@ -96,7 +98,7 @@ class Player:
     def _note_batches(
         self, about: str, stream: Stream, batches: Sequence[pb.NotificationBatch], start: int | None = None
     ) -> list[int]:
-        """Returns the server's offsets: they need not be the script's, for Oxia spends some on refused writes."""
+        """Returns the server's offsets; not the script's where Oxia spends one on a refused write."""
         offsets: list[int] = []
         for expected in batches:
             batch = arriving(stream)
@@ -134,7 +136,9 @@ def joined(method: str, answer: Answer) -> Saying:
     if method not in JOINED_FIELDS:
         return copied(answer.only)
     field = JOINED_FIELDS[method]
-    whole: Any = {"Read": pb.ReadResponse, "List": pb.ListResponse, "RangeScan": pb.RangeScanResponse}[method]()
+    whole: Any = {"Read": pb.ReadResponse, "List": pb.ListResponse, "RangeScan": pb.RangeScanResponse}[
+        method
+    ]()
     for message in answer.messages:
         getattr(whole, field).extend(getattr(message, field))
     return whole  # type: ignore[no-any-return]

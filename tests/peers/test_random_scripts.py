@@ -1,4 +1,4 @@
-"""Random scripts, sent to a real Oxia and to this project's server: the answers are the same, field by field."""
+"""Random scripts, sent to a real Oxia and to this project's server: the answers are equal, field by field."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import cast
 
 import pytest
-from support.scripts import random_script
-from support.server import ServerProcess, Sorting
-from support.wire import WireClient
 
 from peers.oxia import oxia_server
 from peers.player import Line, Player
+from support.scripts import random_script
+from support.server import ServerProcess, Sorting
+from support.wire import WireClient
 
 pytestmark = pytest.mark.peers
 

@@ -1,26 +1,28 @@
-"""A state machine that plays the same requests to the model and to another shard, and compares all they say."""
+"""A state machine that asks the model and another shard the same, and compares all that they say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from metastore.clock import ManualClock
 from metastore.pb import oxia_pb2 as pb
+from metastore.server.errors import RpcError
 from shard_model import strategies
 from shard_model.model import ShardModel
 from shard_model.order import is_internal
-from shard_model.protocol import ShardRefused, ShardUnderTest
+from shard_model.protocol import ShardUnderTest
 from shard_model.rules import ModelInvalid
 
 Answer = TypeVar("Answer")
 Outcome = tuple[str, Any]
 """The name of a status code, and the answer if it is OK."""
 
-# No sum of fewer than a thousand such steps is a multiple of a second: no session is ever due in this very moment.
+# No sum of fewer than a thousand of them is a multiple of a second: no session is due at the very moment.
 CLOCK_STEPS_MS = (1, 1_001, 2_001, 5_001, 30_001)
 
 
@@ -28,8 +30,10 @@ def outcome(call: Callable[[], Answer]) -> Outcome:
     """What a call comes to; of a refusal only the code, for its text is free."""
     try:
         return "OK", call()
-    except (ModelInvalid, ShardRefused) as refused:
-        return refused.code, None
+    except ModelInvalid as refusal:
+        return refusal.code, None
+    except RpcError as refusal:
+        return refusal.code.name, None
 
 
 class ShardMachine(RuleBasedStateMachine):
@@ -73,10 +77,11 @@ class ShardMachine(RuleBasedStateMachine):
         """Requests that share a round: each sees what those before it did."""
         around = self._around()
         requests = data.draw(st.lists(strategies.write_requests(around), min_size=2, max_size=4))
-        expected = [outcome(lambda request=request: self._model_write(request)) for request in requests]
+        expected = [outcome(partial(self._model_write, request)) for request in requests]
         answers = self.shard.write_together([request.SerializeToString() for request in requests])
         actual = [
-            (answer.code, None) if isinstance(answer, ShardRefused)
+            (answer.code.name, None)
+            if isinstance(answer, RpcError)
             else ("OK", pb.WriteResponse.FromString(answer))
             for answer in answers
         ]
@@ -96,9 +101,13 @@ class ShardMachine(RuleBasedStateMachine):
     def read(self, data: st.DataObject) -> None:
         request = data.draw(strategies.read_requests(self._around()))
         expected = outcome(lambda: self.model.read(request))
-        actual = outcome(lambda: [
-            get for raw in self.shard.read(request.SerializeToString()) for get in pb.ReadResponse.FromString(raw).gets
-        ])
+        actual = outcome(
+            lambda: [
+                get
+                for raw in self.shard.read(request.SerializeToString())
+                for get in pb.ReadResponse.FromString(raw).gets
+            ]
+        )
         assert actual == expected
 
     @rule(data=st.data())
@@ -128,20 +137,35 @@ class ShardMachine(RuleBasedStateMachine):
 
     def _list(self, request: pb.ListRequest) -> None:
         expected = outcome(lambda: self.model.list(request))
-        actual = outcome(lambda: self._without_own_keys([
-            key for raw in self.shard.list(request.SerializeToString()) for key in pb.ListResponse.FromString(raw).keys
-        ], lambda key: key))
+        actual = outcome(
+            lambda: self._without_own_keys(
+                [
+                    key
+                    for raw in self.shard.list(request.SerializeToString())
+                    for key in pb.ListResponse.FromString(raw).keys
+                ],
+                lambda key: key,
+            )
+        )
         assert actual == expected
 
     def _range_scan(self, request: pb.RangeScanRequest) -> None:
         expected = outcome(lambda: self.model.range_scan(request))
-        actual = outcome(lambda: self._without_own_keys([
-            record for raw in self.shard.range_scan(request.SerializeToString())
-            for record in pb.RangeScanResponse.FromString(raw).records
-        ], lambda record: record.key))
+        actual = outcome(
+            lambda: self._without_own_keys(
+                [
+                    record
+                    for raw in self.shard.range_scan(request.SerializeToString())
+                    for record in pb.RangeScanResponse.FromString(raw).records
+                ],
+                lambda record: record.key,
+            )
+        )
         assert actual == expected
 
-    def _without_own_keys(self, items: Sequence[Answer], key_of: Callable[[Answer], bytes]) -> Sequence[Answer]:
+    def _without_own_keys(
+        self, items: Sequence[Answer], key_of: Callable[[Answer], bytes]
+    ) -> Sequence[Answer]:
         """A shard may keep internal keys of its own and show them on request; those are its business."""
         return [item for item in items if key_of(item) in self.model.records or not is_internal(key_of(item))]
 
@@ -179,19 +203,14 @@ class ShardMachine(RuleBasedStateMachine):
         due = self.model.due(self.clock.wall_ms())
         if due:
             self.model.expire(due, self.clock.wall_ms())
-        self.shard.expire()
+        self.shard.expire_sessions()
         self._compare_notifications(self.model.last_offset - 1)
 
     # ---------------------------------------------------------------- the shard's own life
 
-    @precondition(lambda self: self.model.batches)
-    @rule()
-    def settle(self) -> None:
-        self.shard.settle()
-
-    @rule(clean=st.booleans())
-    def restart(self, clean: bool) -> None:
-        self.shard.restart(clean)
+    @rule(cleanly=st.booleans())
+    def restart(self, cleanly: bool) -> None:
+        self.shard.restart(cleanly)
         self.model.restart(self.clock.wall_ms())
         self.compare_everything()
 

@@ -94,9 +94,14 @@ class ShardModel:
     def _commit(self, staging: Staging) -> None:
         changes = sorted(staging.changes.items())
         entries = [pb.NotificationEntry(key=key, value=notification) for key, notification in changes]
-        self.batches.append(pb.NotificationBatch(
-            shard=self.shard, offset=self.last_offset + 1, timestamp=staging.now_ms, notifications=entries,
-        ))
+        self.batches.append(
+            pb.NotificationBatch(
+                shard=self.shard,
+                offset=self.last_offset + 1,
+                timestamp=staging.now_ms,
+                notifications=entries,
+            )
+        )
         self.records, self.sessions = staging.records, staging.sessions
         self.last_version_id = staging.last_version_id
 
@@ -106,8 +111,10 @@ class ShardModel:
         require_text(request)
         for get in request.gets:
             require_comparison(get)
-        return [self._get_by_index(get) if get.HasField("secondary_index_name") else self._get(get)
-                for get in request.gets]
+        return [
+            self._get_by_index(get) if get.HasField("secondary_index_name") else self._get(get)
+            for get in request.gets
+        ]
 
     def _get(self, get: pb.GetRequest) -> pb.GetResponse:
         if get.comparison_type == pb.EQUAL:
@@ -170,8 +177,11 @@ class ShardModel:
             entries = self._entries(request.secondary_index_name)
             return [primary for secondary, _, _, primary in entries if start <= secondary < end]
         keys = self._keys(request.include_internal_keys)
-        return [key for key in keys
-                if start <= self.encode(key) and (not request.end_exclusive or self.encode(key) < end)]
+        return [
+            key
+            for key in keys
+            if start <= self.encode(key) and (not request.end_exclusive or self.encode(key) < end)
+        ]
 
     def _keys(self, include_internal: bool) -> Sequence[bytes]:
         keys = [key for key in self.records if include_internal or not is_internal(key)]
@@ -182,7 +192,8 @@ class ShardModel:
         return sorted(
             (self.encode(secondary), path_escaped(primary), secondary, primary)
             for primary, record in self.records.items()
-            for name, secondary in record.indexes if name == index_name
+            for name, secondary in record.indexes
+            if name == index_name
         )
 
     def _answer(self, key: bytes | None, include_value: bool, with_key: bool = False) -> pb.GetResponse:
@@ -190,7 +201,9 @@ class ShardModel:
             return pb.GetResponse(status=pb.KEY_NOT_FOUND)
         record = self.records[key]
         return pb.GetResponse(
-            status=pb.OK, version=record.version(), value=record.value if include_value else None,
+            status=pb.OK,
+            version=record.version(),
+            value=record.value if include_value else None,
             key=key if with_key else None,
         )
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-
-class ShardRefused(Exception):
-    """The shard refused a whole request; `code` is the name of the gRPC status code."""
-
-    def __init__(self, code: str, text: str = "") -> None:
-        super().__init__(f"{code}: {text}")
-        self.code = code
+from metastore.server.errors import RpcError
 
 
 class ShardUnderTest(Protocol):
-    """One shard in this process, on a clock that the test moves. Every method may raise ShardRefused."""
+    """One shard in this process, on a clock that the test moves. What it refuses it raises as an RpcError."""
 
     def write(self, raw: bytes) -> bytes:
         """A WriteRequest; returns the WriteResponse once it is durable."""
 
-    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | ShardRefused]:
-        """Several WriteRequests that wait at the same time, in this order; one refusal does not touch the others."""
+    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | RpcError]:
+        """Several WriteRequests that wait at the same time, in this order; a refusal touches no other."""
 
     def read(self, raw: bytes) -> Sequence[bytes]:
         """A ReadRequest; returns ReadResponses."""
@@ -38,8 +32,8 @@ class ShardUnderTest(Protocol):
 
     def close_session(self, session_id: int) -> None: ...
 
-    def expire(self) -> None:
-        """Ends, in one write, the sessions whose time is over by the clock; the test calls it after moving that."""
+    def expire_sessions(self) -> int:
+        """Ends, in one write, the sessions whose time is over; the test calls it after moving the clock."""
 
     def notifications(self, after_offset: int) -> Sequence[bytes]:
         """All stored NotificationBatches after an offset."""
@@ -47,10 +41,7 @@ class ShardUnderTest(Protocol):
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         """What a new watcher of the sequence would be told first."""
 
-    def settle(self) -> None:
-        """Lets the index catch up with the log, so that later reads find in it what they found beside it."""
-
-    def restart(self, clean: bool) -> None:
+    def restart(self, cleanly: bool) -> None:
         """Opens the shard again, after closing it or after dropping it as a crash would."""
 
     def close(self) -> None: ...

@@ -50,7 +50,11 @@ class Staging:
     """What one write makes of records, sessions and the version counter, and what it has to tell."""
 
     def __init__(
-        self, records: dict[bytes, Record], sessions: dict[int, Session], last_version_id: int, now_ms: int,
+        self,
+        records: dict[bytes, Record],
+        sessions: dict[int, Session],
+        last_version_id: int,
+        now_ms: int,
         encode: Encoder,
     ) -> None:
         self.records = dict(records)
@@ -86,7 +90,9 @@ class Staging:
         kind = pb.KEY_CREATED if record.modifications_count <= 0 else pb.KEY_MODIFIED
         self._tell(key, pb.Notification(type=kind, version_id=record.version_id))
         return pb.PutResponse(
-            status=pb.OK, version=record.version(), key=key if put.sequence_key_delta else None,
+            status=pb.OK,
+            version=record.version(),
+            key=key if put.sequence_key_delta else None,
         )
 
     def _successor(self, put: pb.PutRequest, old: Record | None) -> Record:

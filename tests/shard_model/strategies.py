@@ -1,4 +1,4 @@
-"""Requests that a small and nasty keyspace inspires: few keys, so that they collide, each with a trap in it."""
+"""Requests that a small and nasty keyspace inspires: few keys, so that they collide, each with a trap."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from shard_model.model import ShardModel
 
 LONG = b"long" * 150  # longer than any key that LMDB takes: what follows must still decide the order
 KEYS = (
-    b"", b"/", b"//", b"///", b"a", b"a/", b"a//", b"a/b", b"a/b/", b"a/b//", b"a/b/c", b"/a", b"/a/", b"/a//",
-    b"/a/b", b"b", b"b/a", b"zz", b"a!", b"a%2F", b"a\x00", b"a\x01", b"\x00", b"\x7f", "é".encode(), "é/é".encode(),
-    "\U0010ffff".encode(), "/\U0010ffff".encode(), b"__oxia/x", b"__oxia/x/y", b"__oxia//", b"__oxia", b"__oxia0",
-    b"__oxi/a",
+    b"", b"/", b"//", b"///", b"a", b"a/", b"a//", b"a/b", b"a/b/", b"a/b//", b"a/b/c", b"/a", b"/a/",
+    b"/a//", b"/a/b", b"b", b"b/a", b"zz", b"a!", b"a%2F", b"a\x00", b"a\x01", b"\x00", b"\x7f",
+    "é".encode(), "é/é".encode(), "\U0010ffff".encode(), "/\U0010ffff".encode(),
+    b"__oxia/x", b"__oxia/x/y", b"__oxia//", b"__oxia", b"__oxia0", b"__oxi/a",
     *(LONG[:length] for length in (497, 498, 499, 500, 501, 509, 511, 512, 600)),
-    *(LONG[:length] + suffix for length in (498, 499, 500, 600) for suffix in (b"\x00", b"/", b"~", "é".encode())),
+    *(LONG[:length] + end for length in (498, 499, 500, 600) for end in (b"\x00", b"/", b"~", "é".encode())),
     b"/" * 300, b"/" * 301, b"d/" * 260, b"d/" * 260 + b"/",
-)
+)  # fmt: skip
 SEQUENCES = (b"s", b"s-00000000000000000001", b"a/s", b"s/", b"s.", b"__oxia/s", LONG[:490])
 SEQUENCE_LOOKALIKES = (
-    b"s-", b"s-x", b"s--5", b"s-7", b"s-00000000000000000005", b"s-00000000000000000005-00000000000000000002",
-    b"s-00000000000000000005x", b"s-18446744073709551615", b"s-99999999999999999999", b"a/s-00000000000000000003",
-)
+    b"s-", b"s-x", b"s--5", b"s-7", b"s-00000000000000000005", b"s-00000000000000000005x",
+    b"s-00000000000000000005-00000000000000000002", b"s-18446744073709551615", b"s-99999999999999999999",
+    b"a/s-00000000000000000003",
+)  # fmt: skip
 INDEX_NAMES = (b"i", b"i", b"i2", b"", b"i/j", b"i\x01", "é".encode())
 SECONDARY_KEYS = (
     b"", b"a", b"b", b"a/b", b"a/", b"a//", b"/", b"//", b"b/a", b"a\x00", b"a\x01", b"a\x01b", b"%", b"~",
     b"__oxia/k", "\U0010ffff".encode(), LONG[:499], LONG[:500], LONG[:600],
-)
+)  # fmt: skip
 NOT_UTF8 = (b"\xff", b"a\xc3", b"\xed\xa0\x80")
 SESSION_TIMEOUTS_MS = (2_000, 3_000, 10_000, 300_000)
 NO_SESSION = 987_654_321
@@ -59,7 +60,9 @@ def surroundings(model: ShardModel, keyspace: Sequence[bytes]) -> Surroundings:
 def keyspaces() -> st.SearchStrategy[list[bytes]]:
     """The keys of one run."""
     texts = st.text("a/_\x00\x01~é", max_size=5).map(str.encode)
-    keys = st.one_of(st.sampled_from(KEYS), st.sampled_from(KEYS), st.sampled_from(SEQUENCE_LOOKALIKES), texts)
+    keys = st.one_of(
+        st.sampled_from(KEYS), st.sampled_from(KEYS), st.sampled_from(SEQUENCE_LOOKALIKES), texts
+    )
     return st.lists(keys, min_size=3, max_size=9, unique=True)
 
 
@@ -74,7 +77,9 @@ def values() -> st.SearchStrategy[bytes]:
 
 def secondary_indexes() -> st.SearchStrategy[list[pb.SecondaryIndex]]:
     entry = st.builds(
-        pb.SecondaryIndex, index_name=st.sampled_from(INDEX_NAMES), secondary_key=st.sampled_from(SECONDARY_KEYS),
+        pb.SecondaryIndex,
+        index_name=st.sampled_from(INDEX_NAMES),
+        secondary_key=st.sampled_from(SECONDARY_KEYS),
     )
     return st.one_of(st.just([]), st.lists(entry, max_size=4))
 
@@ -123,8 +128,12 @@ def deletes(around: Surroundings) -> st.SearchStrategy[pb.DeleteRequest]:
 
 def bounds(around: Surroundings) -> st.SearchStrategy[bytes]:
     """Where a range begins or ends: at a key, beside one, or nowhere."""
-    beside = st.builds(bytes.__add__, st.sampled_from(around.keys), st.sampled_from([b"!", b"/", b"//", b"\x00"]))
-    return st.one_of(st.sampled_from(around.keys), beside, st.sampled_from([b"", b"~", "\U0010ffff".encode()]))
+    beside = st.builds(
+        bytes.__add__, st.sampled_from(around.keys), st.sampled_from([b"!", b"/", b"//", b"\x00"])
+    )
+    return st.one_of(
+        st.sampled_from(around.keys), beside, st.sampled_from([b"", b"~", "\U0010ffff".encode()])
+    )
 
 
 def delete_ranges(around: Surroundings) -> st.SearchStrategy[pb.DeleteRangeRequest]:
@@ -156,8 +165,12 @@ def ill_formed_writes(around: Surroundings) -> st.SearchStrategy[pb.WriteRequest
         st.builds(lambda index: pb.WriteRequest(puts=[pb.PutRequest(secondary_indexes=[index])]), entry),
         st.builds(lambda text: pb.WriteRequest(deletes=[pb.DeleteRequest(key=text)]), bad),
         st.builds(lambda text: pb.WriteRequest(deletes=[pb.DeleteRequest(partition_key=text)]), bad),
-        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(start_inclusive=text)]), bad),
-        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(end_exclusive=text)]), bad),
+        st.builds(
+            lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(start_inclusive=text)]), bad
+        ),
+        st.builds(
+            lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(end_exclusive=text)]), bad
+        ),
     )
     return st.builds(merged, write_requests(around), spoiled)
 
@@ -172,39 +185,55 @@ def merged(request: pb.WriteRequest, more: pb.WriteRequest) -> pb.WriteRequest:
 def gets(around: Surroundings) -> st.SearchStrategy[pb.GetRequest]:
     comparison = st.sampled_from([pb.EQUAL, pb.FLOOR, pb.CEILING, pb.LOWER, pb.HIGHER])
     primary = st.builds(
-        pb.GetRequest, key=bounds(around), include_value=st.booleans(), comparison_type=comparison,
+        pb.GetRequest,
+        key=bounds(around),
+        include_value=st.booleans(),
+        comparison_type=comparison,
     )
     by_index = st.builds(
-        pb.GetRequest, key=st.sampled_from(SECONDARY_KEYS), include_value=st.booleans(),
-        comparison_type=comparison, secondary_index_name=st.sampled_from(INDEX_NAMES),
+        pb.GetRequest,
+        key=st.sampled_from(SECONDARY_KEYS),
+        include_value=st.booleans(),
+        comparison_type=comparison,
+        secondary_index_name=st.sampled_from(INDEX_NAMES),
     )
     return st.one_of(primary, by_index)
 
 
 def read_requests(around: Surroundings) -> st.SearchStrategy[pb.ReadRequest]:
     """Now and then with a comparison that nobody knows, or a key that is not UTF-8."""
-    ill_formed = st.sampled_from([
-        pb.GetRequest(key=b"a", comparison_type=7),
-        pb.GetRequest(key=b"a", comparison_type=7, secondary_index_name=b"i"),
-        *(pb.GetRequest(key=text) for text in NOT_UTF8),
-        pb.GetRequest(key=b"a", secondary_index_name=b"\xff"),
-    ])
+    ill_formed = st.sampled_from(
+        [
+            pb.GetRequest(key=b"a", comparison_type=7),
+            pb.GetRequest(key=b"a", comparison_type=7, secondary_index_name=b"i"),
+            *(pb.GetRequest(key=text) for text in NOT_UTF8),
+            pb.GetRequest(key=b"a", secondary_index_name=b"\xff"),
+        ]
+    )
     several = st.lists(gets(around), max_size=8)
     return st.builds(
         lambda good, bad: pb.ReadRequest(shard=0, gets=[*good, *([bad] if bad else [])]),
-        several, sometimes(ill_formed, one_in=15),
+        several,
+        sometimes(ill_formed, one_in=15),
     )
 
 
 def list_requests(around: Surroundings) -> st.SearchStrategy[pb.ListRequest]:
     index_bound = st.one_of(st.sampled_from(SECONDARY_KEYS), st.sampled_from([b"a!", b"0", b"zz"]))
     primary = st.builds(
-        pb.ListRequest, shard=st.just(0), start_inclusive=bounds(around), end_exclusive=bounds(around),
+        pb.ListRequest,
+        shard=st.just(0),
+        start_inclusive=bounds(around),
+        end_exclusive=bounds(around),
         include_internal_keys=st.booleans(),
     )
     by_index = st.builds(
-        pb.ListRequest, shard=st.just(0), start_inclusive=index_bound, end_exclusive=index_bound,
-        secondary_index_name=st.sampled_from(INDEX_NAMES), include_internal_keys=st.booleans(),
+        pb.ListRequest,
+        shard=st.just(0),
+        start_inclusive=index_bound,
+        end_exclusive=index_bound,
+        secondary_index_name=st.sampled_from(INDEX_NAMES),
+        include_internal_keys=st.booleans(),
     )
     ill_formed = st.builds(pb.ListRequest, shard=st.just(0), start_inclusive=st.sampled_from(NOT_UTF8))
     return st.one_of(primary, primary, by_index, by_index, sometimes(ill_formed).filter(bool))
@@ -212,4 +241,6 @@ def list_requests(around: Surroundings) -> st.SearchStrategy[pb.ListRequest]:
 
 def range_scan_requests(around: Surroundings) -> st.SearchStrategy[pb.RangeScanRequest]:
     """The two requests have the same fields with the same numbers."""
-    return list_requests(around).map(lambda request: pb.RangeScanRequest.FromString(request.SerializeToString()))
+    return list_requests(around).map(
+        lambda request: pb.RangeScanRequest.FromString(request.SerializeToString())
+    )

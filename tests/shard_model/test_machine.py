@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import grpc
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from metastore.clock import ManualClock
 from metastore.pb import oxia_pb2 as pb
+from metastore.server.errors import RpcError
 from shard_model import ModelInvalid, ShardModel
 from shard_model.machine import ShardMachine
 from shard_model.order import is_internal
-from shard_model.protocol import ShardRefused, ShardUnderTest
+from shard_model.protocol import ShardUnderTest
 from shard_model.staging import Staging
 
 FINDING = settings(
-    max_examples=400, stateful_step_count=25, deadline=None, database=None, derandomize=True,
-    phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+    max_examples=400,
+    stateful_step_count=25,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -33,14 +40,14 @@ class ModelShard(ShardUnderTest):
         try:
             return self.model.write(pb.WriteRequest.FromString(raw), self.clock.wall_ms()).SerializeToString()
         except ModelInvalid as refusal:
-            raise ShardRefused(refusal.code) from refusal
+            raise RpcError(grpc.StatusCode[refusal.code], refusal.text) from refusal
 
-    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | ShardRefused]:
-        answers: list[bytes | ShardRefused] = []
+    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | RpcError]:
+        answers: list[bytes | RpcError] = []
         for raw in raws:
             try:
                 answers.append(self.write(raw))
-            except ShardRefused as refusal:
+            except RpcError as refusal:
                 answers.append(refusal)
         return answers
 
@@ -64,10 +71,11 @@ class ModelShard(ShardUnderTest):
     def close_session(self, session_id: int) -> None:
         self.model.close_session(session_id, self.clock.wall_ms())
 
-    def expire(self) -> None:
+    def expire_sessions(self) -> int:
         due = self.model.due(self.clock.wall_ms())
         if due:
             self.model.expire(due, self.clock.wall_ms())
+        return len(due)
 
     def notifications(self, after_offset: int) -> Sequence[bytes]:
         return [batch.SerializeToString() for batch in self.model.notifications(after_offset)]
@@ -75,10 +83,7 @@ class ModelShard(ShardUnderTest):
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         return self.model.highest_sequence_key(prefix)
 
-    def settle(self) -> None:
-        """There is nothing that lags."""
-
-    def restart(self, clean: bool) -> None:
+    def restart(self, cleanly: bool) -> None:
         self.model.restart(self.clock.wall_ms())
 
     def close(self) -> None:
@@ -139,7 +144,11 @@ class InternalKeysTold(ShardModel):
 
 
 FAULTY = [
-    DepthForgotten, LongKeysCut, SessionsForgottenAtRestart, RefusalSpendsOffset, OldIndexEntriesStay,
+    DepthForgotten,
+    LongKeysCut,
+    SessionsForgottenAtRestart,
+    RefusalSpendsOffset,
+    OldIndexEntriesStay,
     InternalKeysTold,
 ]
 

@@ -101,12 +101,14 @@ class ScriptWriter:
         self._send("WriteStream", [self._write_request() for _ in range(self.random.choice([1, 1, 2, 4]))])
 
     def refused_write(self) -> None:
-        """No partition key, no first delta, or (mostly) too few deltas. Never on a stream: a refusal ends it."""
-        bad = self.random.choice([
-            pb.PutRequest(sequence_key_delta=[1]),
-            pb.PutRequest(sequence_key_delta=[0, 1, 1], partition_key=b"p"),
-            pb.PutRequest(sequence_key_delta=[1], partition_key=b"p"),
-        ])
+        """No partition key, no first delta, or (mostly) too few deltas; not on a stream: it would end."""
+        bad = self.random.choice(
+            [
+                pb.PutRequest(sequence_key_delta=[1]),
+                pb.PutRequest(sequence_key_delta=[0, 1, 1], partition_key=b"p"),
+                pb.PutRequest(sequence_key_delta=[1], partition_key=b"p"),
+            ]
+        )
         bad.key = self.random.choice(SEQUENCES)
         self._send("Write", [pb.WriteRequest(puts=[pb.PutRequest(key=b"innocent"), bad])])
 
@@ -214,8 +216,8 @@ class ScriptWriter:
     def _own(self, put: pb.PutRequest, key: bytes) -> None:
         """Makes a put ephemeral, or gives it indexes."""
         # Oxia never removes an ephemeral record with the key "", and with natural sorting only those whose
-        # escaped keys begin below "/". It leaves the index entries of ephemeral records behind. By index it never
-        # finds "".
+        # escaped keys begin below "/". It leaves the index entries of ephemeral records behind. By index it
+        # never finds "".
         removed = key != b"" and (self.script.sorting == "hierarchical" or path_escaped(key)[:1] < b"/")
         if self._one_in(4) and removed:
             put.session_id = self._session()

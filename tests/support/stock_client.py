@@ -15,8 +15,6 @@ import oxia
 import xxhash
 from oxia.internal.service_discovery import ServiceDiscovery
 
-from support.server import ServerProcess
-
 WITHIN_S = 20.0
 """How long anything may take that has to happen at all."""
 
@@ -43,15 +41,15 @@ class AwaitedAttribute:
         self._promise(instance).set_result(value)
 
 
-# The client's constructor starts a thread before it makes the barrier that the thread uses. On a busy machine the
-# server's answer comes in between, the thread dies, and the constructor gives up after 30 s.
+# The client's constructor starts a thread before it makes the barrier that the thread uses. On a busy machine
+# the server's answer comes in between, the thread dies, and the constructor gives up after 30 s.
 ServiceDiscovery._init_barrier = AwaitedAttribute("_init_barrier")
 
 
 @contextmanager
-def stock_client(server: ServerProcess, **options: Any) -> Iterator[Any]:
-    """A client of the server, closed at the end; a close that hangs is a failure."""
-    client = oxia.Client(server.address, **options)
+def stock_client(address: str, **options: Any) -> Iterator[Any]:
+    """A client of a server, closed at the end; a close that hangs is a failure."""
+    client = oxia.Client(address, **options)
     try:
         yield client
     finally:
@@ -59,13 +57,13 @@ def stock_client(server: ServerProcess, **options: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def restarted_client(server: ServerProcess, **options: Any) -> Iterator[Any]:
+def restarted_client(address: str, **options: Any) -> Iterator[Any]:
     """A client whose server will be restarted.
 
     It gets its shard assignments a second time then, and hangs in close() for ever: its own fault. Its
     threads are daemons, so it can be left behind.
     """
-    client = oxia.Client(server.address, **options)
+    client = oxia.Client(address, **options)
     try:
         yield client
     finally:

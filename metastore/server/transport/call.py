@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 import grpc
 
 from metastore.server.transport import core
 from metastore.server.transport.core import CoreCall, Event, Metadata, Status
 from metastore.server.transport.crew import OnError
+from metastore.server.transport.handler import Handler, NoHandler
 
 _RECEIVED, _DRAINED, _OVER = 1, 2, 4  # what the handler is still to be told
 
@@ -21,42 +21,13 @@ _INTERNAL = Status(grpc.StatusCode.INTERNAL, "internal error")
 _Shipment = tuple[bytes | None, Status | None, bool, bool]
 
 
-class Handler(Protocol):
-    """What the application does with one call.
-
-    The callbacks of one call never overlap and come in order; `on_over` is the last, and comes exactly once.
-    They run on the server's threads. An exception ends the call with INTERNAL.
-    """
-
-    def on_message(self, message: bytes) -> None:
-        """The client sent a message; the next is received after this returns, unless the call is paused."""
-
-    def on_half_close(self) -> None:
-        """The client will send nothing more; it still waits for answers. (Or it has gone: `on_over` follows.)"""
-
-    def on_drained(self) -> None:
-        """All messages that were sent are on their way: the moment to produce more."""
-
-    def on_over(self) -> None:
-        """The call is finished, cancelled or lost: free what it holds."""
-
-
-class NoHandler:
-    """For a call that was answered before it got a handler."""
-
-    def on_message(self, message: bytes) -> None: ...
-    def on_half_close(self) -> None: ...
-    def on_drained(self) -> None: ...
-    def on_over(self) -> None: ...
-
-
 class Call:
     """One call, as its handler sees it. All methods may be called from any thread, at any time.
 
-    Two rules keep it simple. The way out is one batch at a time: `_sending` is set while one is under way, and its
-    completion starts the next. Everything else, the callbacks and whatever is to be received, is done by one
-    thread at a time: the one that has the turn (`_running`); a thread that finds it taken only notes what is due.
-    The lock guards these notes and is never held over a callback or a call of the core.
+    Two rules keep it simple. On the way out one batch is under way at a time (`_sending`), and its completion
+    starts the next. All else, the callbacks and what is to be received, is done by one thread at a time, the one
+    that has the turn (`_running`); a thread that finds the turn taken notes what is due and leaves. The lock
+    guards these notes; it is never held over a callback or a call of the core.
     """
 
     __slots__ = (
@@ -173,7 +144,7 @@ class Call:
         self._ship(*shipment)
 
     def pause_receiving(self) -> None:
-        """No message is received after the present one, or one after it when called outside of `on_message`."""
+        """In `on_message`: no message is received after this one. Elsewhere one more may be under way."""
         self._paused = True
 
     def resume_receiving(self) -> None:
@@ -203,7 +174,9 @@ class Call:
         self._watching |= with_watch
         return message, status, with_headers, with_watch
 
-    def _ship(self, message: bytes | None, status: Status | None, with_headers: bool, with_watch: bool) -> None:
+    def _ship(
+        self, message: bytes | None, status: Status | None, with_headers: bool, with_watch: bool
+    ) -> None:
         if status is None:
             assert message is not None
             core.start_sending(self._core, message, with_headers, self._on_sent)
@@ -317,8 +290,8 @@ class Call:
             self._receiving = True
             self._pending += 1
             return self._start_receiving
-        # A message under way also tells of the end. Only without one a watch is needed, and a call that is answered
-        # at once sets it together with its status.
+        # The wait for a message also tells of the end, so only without one a watch is needed; and a call that is
+        # answered at once gets it in one batch with its status.
         if not (self._receiving or self._watching):
             self._watching = True
             self._pending += 1

@@ -2,8 +2,8 @@
 
 grpcio's public servers cost two to four times as much per message, and one of them hides the authority of a
 call. Both stand on one extension module, `grpc._cython.cygrpc`; so does this server, in the way in which
-grpcio's own synchronous server uses it. The names are private, and any release of grpcio may change them: what
-is needed is listed here, checked at import, and used nowhere else.
+grpcio's own synchronous server uses it. The names are private, and any release of grpcio may change them:
+what is needed is listed here, checked at import, and used nowhere else.
 
 Rules of the core, learnt the hard way:
 
@@ -11,25 +11,15 @@ Rules of the core, learnt the hard way:
   operations are made here, fresh each time, and never leave this module.
 - No batch may start once the completion queue is shut down: the core aborts the process.
 - Batches that send and batches that receive may start at the same time, two of one kind may not.
-
-By default the core hands every readable socket to threads of its own, which wake the poller for each message:
-half of all server time, as measured. Without the experiment named below the poller does its input and output
-itself. The core reads the variable when grpc is first imported, so this module should be the first to do it;
-if it is not, the server is slower and otherwise the same.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-EXPERIMENTS_VARIABLE = "GRPC_EXPERIMENTS"
-POLLERS_DO_THEIR_OWN_IO = "-event_engine_listener"
-os.environ.setdefault(EXPERIMENTS_VARIABLE, POLLERS_DO_THEIR_OWN_IO)
-
-import grpc  # noqa: E402  (after the variable that it reads)
-from grpc._cython import cygrpc  # noqa: E402
+import grpc
+from grpc._cython import cygrpc
 
 Metadata = Sequence[tuple[str, str | bytes]]
 Event = Any  # what a completion queue yields; its `tag` is the function that takes it
@@ -101,13 +91,17 @@ class CoreServer:
         self.start: Callable[[], None] = self._server.start
         self.cancel_all_calls: Callable[[], None] = self._server.cancel_all_calls
 
-    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    def add_port(self, address: str, credentials: Any | None) -> int:
         """The port that was bound, 0 when the core could not."""
         if credentials is None:
             port = self._server.add_http2_port(address.encode())
         else:
             port = self._server.add_http2_port(address.encode(), credentials._credentials)
         return int(port)
+
+    def poll_ready(self):
+        event = self._queue.poll(0)
+        return None if event.completion_type == cygrpc.CompletionType.queue_timeout else event
 
     def request_call(self, tag: Tag) -> None:
         """Asks for one new call."""
@@ -118,7 +112,7 @@ class CoreServer:
         self._server.shutdown(self._queue, tag)
 
     def close_queue(self) -> None:
-        """After the tag of `begin_shutdown`, and when no batch is under way: pollers then run out of events."""
+        """Lets the pollers run out of events; after the tag of `begin_shutdown`, with no batch under way."""
         self._queue.shutdown()
 
     def destroy(self) -> None:

@@ -10,23 +10,27 @@ from metastore.server.transport.core import Event
 OnError = Callable[[str, BaseException], None]
 
 STUCK_AFTER_S = 0.01
+import os
+HAND=os.environ.get('HAND','1')=='1'
 
 
 class Crew:
     """Leader and followers.
 
-    The leader polls and runs each event's callback itself: no message changes threads, and no two threads fight
+    The leader polls and runs each event's callback itself: no message changes threads, and threads do not fight
     for the interpreter, which doubles the cost of a message. A callback that is about to block says so with
-    `hand_over`; one that blocks without a word is noticed after one to two times `STUCK_AFTER_S`. Either way a
-    follower takes the lead, and the old leader follows once its callback has returned.
+    `hand_over`; one that blocks without a word is noticed after one or two times `STUCK_AFTER_S`. Either way a
+    follower takes the lead, and the old leader becomes a follower once its callback has returned.
 
-    Who leads is about speed only: a thread deposed at an awkward moment polls once more beside the new leader,
-    which is as correct as polling alone.
+    Who leads is about speed only. A thread that is deposed at an awkward moment polls once more beside the new
+    leader, which is as correct as polling alone.
     """
 
-    def __init__(self, poll: Callable[[], Event], size: int, on_error: OnError) -> None:
+    def __init__(self, poll: Callable[[], Event], poll_ready, size: int, on_error: OnError) -> None:
         assert size >= 1
         self._poll = poll
+        self._poll_ready = poll_ready
+        self._deferred = {}
         self._on_error = on_error
         self._baton = threading.Lock()  # held by the leader
         self._change = threading.Lock()  # guards giving up the lead
@@ -35,7 +39,8 @@ class Crew:
         self._turn = 0  # how many callbacks leaders have begun
         self._finished = threading.Event()
         self._pollers = [
-            threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True) for number in range(size)
+            threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True)
+            for number in range(size)
         ]
         self._watcher = threading.Thread(target=self._watch, name="grpc-poller-watch", daemon=True)
 
@@ -44,23 +49,29 @@ class Crew:
         for thread in (*self._pollers, self._watcher):
             thread.start()
 
+    def has_this_thread(self) -> bool:
+        """Whether the caller is one of the crew."""
+        return threading.current_thread() in self._pollers
+
     def join(self) -> None:
         """Waits for the end of all threads."""
-        assert threading.current_thread() not in self._pollers
         for thread in self._pollers:
             thread.join()
         self._finished.set()
         self._watcher.join()
 
-    def hand_over(self) -> None:
-        """Lets a follower lead, if the calling thread leads."""
-        self._depose(threading.get_ident())
+    def defer(self, action: Callable[[], None]) -> None:
+        with self._change:
+            if self._leader == threading.get_ident():
+                self._deferred.setdefault(action)
+                return
+        action()
 
     def _serve(self) -> None:
         me = threading.get_ident()
         more = True
         while more:
-            self._baton.acquire()  # noqa: SIM115
+            self._baton.acquire()
             self._leader = me
             self._busy = False
             more = self._lead(me)
@@ -69,8 +80,22 @@ class Crew:
     def _lead(self, me: int) -> bool:
         """Runs events while this thread leads; whether there may be more."""
         poll = self._poll
+        taken = 0
         while self._leader == me:
-            event = poll()
+            if self._deferred:
+                taken += 1
+                event = self._poll_ready() if taken < 64 else None
+                if event is None:
+                    with self._change:
+                        action = next(iter(self._deferred)); del self._deferred[action]
+                    if HAND: self._depose(me)
+                    else: self._busy=True; self._turn+=1
+                    action()
+                    self._busy=False
+                    taken = 0
+                    continue
+            else:
+                event = poll()
             tag = event.tag
             if tag is None:
                 return False

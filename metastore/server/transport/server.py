@@ -3,79 +3,56 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import grpc
 
-from metastore.server.transport.call import Call, Handler
+from metastore.server.transport.call import Call
 from metastore.server.transport.core import CoreServer, Event
 from metastore.server.transport.crew import Crew, OnError
+from metastore.server.transport.handler import Handler
 
 Router = Callable[[Call], Handler | None]
+Option = tuple[str, int | str]
 
 POLLERS = 4
-REQUESTED_CALLS_PER_POLLER = 4  # new calls that are taken in without a wait
-MAX_WAITING_CALLS = 20_000  # beyond, the core refuses calls; it starts with some of them at half as many
+REQUESTED_CALLS_PER_POLLER = 4  # new calls that the core may hand over without being asked again
+WAITING_CALLS_MAX = 20_000  # calls that nobody has taken yet; the core refuses some from half as many on
 
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class TransportOptions:
-    """What clients may do to a connection."""
-
-    max_receive_message_bytes: int = 256 * MIB
-    min_ping_interval_ms: int = 5_000
-    keepalive_interval_ms: int = 60_000  # a client that is gone without a word is noticed after these two
-    keepalive_timeout_ms: int = 20_000
-
-    def as_arguments(self) -> list[tuple[str, int | str]]:
-        """As the core wants them."""
-        return [
-            ("grpc.so_reuseport", 0),  # else two servers could share a port unknowingly
-            ("grpc.max_receive_message_length", self.max_receive_message_bytes),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.http2.min_ping_interval_without_data_ms", self.min_ping_interval_ms),
-            ("grpc.http2.max_ping_strikes", 0),  # clients ping every few seconds, and never lose a connection for it
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.keepalive_time_ms", self.keepalive_interval_ms),
-            ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
-            ("grpc.server.max_pending_requests", MAX_WAITING_CALLS // 2),
-            ("grpc.server.max_pending_requests_hard_limit", MAX_WAITING_CALLS),
-        ]
+OPTIONS: tuple[Option, ...] = (
+    ("grpc.so_reuseport", 0),  # else two servers share a port without knowing
+    ("grpc.max_send_message_length", -1),
+    ("grpc.server.max_pending_requests", WAITING_CALLS_MAX // 2),
+    ("grpc.server.max_pending_requests_hard_limit", WAITING_CALLS_MAX),
+)
 
 
-class PortUnavailable(OSError):
-    """A port could not be opened."""
+class TransportError(Exception):
+    """The server cannot do what it was told."""
 
 
 class GrpcServer:
-    """Takes calls and gives each to the handler that the router makes for it; None means UNIMPLEMENTED.
+    """Takes calls, and gives each to the handler that the router makes for it.
 
-    The router may also finish the call itself and return None. `on_error` is told of exceptions in routers and
-    handlers, with the method; it must not raise.
+    Where the router returns None the call ends with UNIMPLEMENTED, unless the router has finished it already.
+    `on_error` is told of exceptions in router and handlers, together with the method, and must not raise. Options
+    are channel arguments of grpcio; they come after `OPTIONS`.
     """
 
     def __init__(
-        self,
-        router: Router,
-        *,
-        on_error: OnError,
-        pollers: int = POLLERS,
-        options: TransportOptions = TransportOptions(),
+        self, router: Router, *, on_error: OnError, pollers: int = POLLERS, options: Sequence[Option] = ()
     ) -> None:
         self._router = router
         self._on_error = on_error
-        self._pollers = pollers
-        self._core = CoreServer(options.as_arguments())
-        self._crew = Crew(self._core.poll, pollers, on_error)
-        self._change = threading.Condition()  # guards what follows; notified when calls end while stopping
+        self._requested_calls = REQUESTED_CALLS_PER_POLLER * pollers
+        self._core = CoreServer(list({**dict(OPTIONS), **dict(options)}.items()))
+        self._crew = Crew(self._core.poll, self._core.poll_ready, pollers, on_error)
+        self._change = threading.Condition()  # guards what follows; notified of what `stop` waits for
         self._live: set[Call] = set()
-        self._started = False
-        self._accepting = False
-        self._connected = True  # until the core has closed the last connection
-        self._stopped = False
+        self._is_started = False
+        self._is_accepting = False
+        self._is_stopping = False
+        self._is_connected = True  # until the core has closed the last connection
 
     @property
     def live_call_count(self) -> int:
@@ -83,63 +60,63 @@ class GrpcServer:
         return len(self._live)
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Opens `host:port` before the start; port 0 lets the system choose. Returns the port."""
-        assert not self._started, "ports are added before the start"
+        """Opens `host:port` before the start; for port 0 the system chooses one. Returns the port."""
+        assert not self._is_started, "ports are added before the start"
         port = self._core.add_port(address, credentials)
         if port == 0:
-            hint = "" if credentials is None else ", or the TLS certificate or key is not usable"
-            raise PortUnavailable(
-                f"cannot listen on {address}: the port is in use, or the address is not one of this machine{hint}"
+            tls = "" if credentials is None else ", or the TLS certificate or key cannot be used"
+            raise TransportError(
+                f"cannot listen on {address}: the port is in use, or this machine has no such address{tls}"
             )
         return port
 
     def start(self) -> None:
         """Begins to serve."""
-        self._start(accepting=True)
+        self._start(is_accepting=True)
 
-    def hand_over(self) -> None:
-        """To be called in a callback that is about to block: another thread serves meanwhile."""
-        self._crew.hand_over()
+    def defer(self, action):
+        self._crew.defer(action)
 
     def stop(self, grace_s: float) -> None:
-        """Takes no new calls, gives those that run the time of grace, cancels the rest.
+        """Takes no new calls, gives those that run the time of grace to end, then cancels them.
 
-        Returns when all of them are over and all threads have ended: no callback runs afterwards. A callback that
-        blocks for ever blocks this too. Not to be called from a callback.
+        Returns when all calls are over and all threads have ended: no callback runs any more. It waits for
+        callbacks that block, so it may not be called from one.
         """
-        if not self._started:
-            self._start(accepting=False)  # the core cannot part from a port that it never served
+        assert not self._crew.has_this_thread(), "a callback cannot wait for its own end"
+        if not self._is_started:
+            self._start(is_accepting=False)  # the core cannot part from a port that it never served
         with self._change:
-            if self._stopped:
+            if self._is_stopping:
                 return
-            self._stopped = True
-            self._accepting = False
+            self._is_stopping = True
+            self._is_accepting = False
         self._core.begin_shutdown(self._on_disconnected)
         with self._change:
             self._change.wait_for(lambda: not self._live, grace_s)
-        self._core.cancel_all_calls()  # also closes connections that are left without calls
+        self._core.cancel_all_calls()  # and close connections that have none
         with self._change:
-            self._change.wait_for(lambda: not self._live and not self._connected)
+            self._change.wait_for(lambda: not self._live and not self._is_connected)
         self._core.close_queue()
         self._crew.join()
         self._core.destroy()
 
-    def _start(self, accepting: bool) -> None:
+    def _start(self, is_accepting: bool) -> None:
         with self._change:
-            assert not self._started, "a server starts once"
-            self._started = True
-            self._accepting = accepting
+            assert not self._is_started, "a server starts once"
+            self._is_started = True
+            self._is_accepting = is_accepting
             self._core.start()
             self._crew.start()
-            for _ in range(REQUESTED_CALLS_PER_POLLER * self._pollers if accepting else 0):
+            for _ in range(self._requested_calls if is_accepting else 0):
                 self._core.request_call(self._on_request)
 
     def _on_request(self, event: Event) -> None:
         with self._change:
-            if self._accepting:
+            if self._is_accepting:
                 self._core.request_call(self._on_request)
             if not event.success:
-                return  # the server is stopping
+                return  # the server is stopping: nobody called
             call = Call(event, self._on_end, self._on_error)
             self._live.add(call)
         call.begin(self._route(call))
@@ -158,10 +135,10 @@ class GrpcServer:
     def _on_end(self, call: Call) -> None:
         with self._change:
             self._live.remove(call)
-            if self._stopped and not self._live:
+            if self._is_stopping and not self._live:
                 self._change.notify_all()
 
     def _on_disconnected(self, event: Event) -> None:
         with self._change:
-            self._connected = False
+            self._is_connected = False
             self._change.notify_all()

@@ -16,7 +16,6 @@ from metastore.engine.index_keys import (
     index_bounds,
     path_escape,
     path_unescape,
-    primaries,
     range_bounds,
 )
 from metastore.engine.keys import KeyOrder, key_order
@@ -70,9 +69,7 @@ def test_ties_are_in_the_order_of_the_escaped_primary(
 @BUDGET
 @given(entry=ENTRIES | st.builds(IndexEntry, st.binary(), st.text().map(str.encode), st.binary()))
 def test_decode_takes_back_encode(order: KeyOrder, entry: IndexEntry) -> None:
-    key = entry_key(order, *entry)
-    assert decode_entry(order, key) == entry
-    assert primaries([key, key]) == [entry.primary] * 2
+    assert decode_entry(order, entry_key(order, *entry)) == entry
 
 
 @ORDERS
@@ -163,4 +160,4 @@ def test_ties_are_in_the_order_that_a_real_server_showed(order: KeyOrder) -> Non
     shown = ["A", "a", "a$b", "a b", "a!b", "a%b", "a/b", "aéb", "a:b", "a_b", "ab", "a~b", "p/4", "p0"]
     expected = [key.encode() for key in shown]
     keys = sorted(entry_key(order, b"index", b"same", primary) for primary in reversed(expected))
-    assert primaries(keys) == expected
+    assert [decode_entry(order, key).primary for key in keys] == expected

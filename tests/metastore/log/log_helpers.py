@@ -1,4 +1,4 @@
-"""What the tests of the log share: small files, faults that can be switched, and ways to look at the result."""
+"""What the tests of the log share: small files, faults that can be switched, ways to look at the result."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from log_helpers import (
     all_entries,
     all_frames,
     append_synced,
+    full_disk,
     numbered,
+    only_file,
     opened,
     segment_files,
     small_options,
@@ -64,12 +67,8 @@ def test_a_read_takes_whole_frames_up_to_its_size_and_at_least_one(tmp_path: Pat
     with opened(tmp_path / "log") as log:
         append_synced(log, *[[bytes(100)] for _ in range(4)])
         frame_bytes = 40 + 4 + 100 + 8
-        assert [len(log.read(0, limit)) for limit in (1, frame_bytes, 2 * frame_bytes, 3 * frame_bytes - 1)] == [
-            1,
-            1,
-            2,
-            2,
-        ]
+        limits = (1, frame_bytes, 2 * frame_bytes - 1, 2 * frame_bytes, 3 * frame_bytes - 1)
+        assert [len(log.read(0, limit)) for limit in limits] == [1, 1, 1, 2, 2]
         assert len(log.read(1, 10 * frame_bytes)) == 3
 
 
@@ -115,7 +114,7 @@ def test_segments_follow_each_other_and_are_read_as_one_log(tmp_path: Path) -> N
 def test_older_segments_keep_no_prepared_space(tmp_path: Path) -> None:
     with opened(tmp_path / "log", small_options(step_bytes=4096)) as log:
         append_synced(log, *[[entry] for entry in numbered(0, 40)])
-        *older, newest = segment_files(tmp_path / "log")
+        *older, _newest = segment_files(tmp_path / "log")
         assert all(path.stat().st_size <= 1024 for path in older)
         with older[0].open("ab") as file:
             file.write(bytes(5000))  # as if the process had died before it gave the space back
@@ -147,11 +146,7 @@ def test_the_largest_entries_and_groups_work(tmp_path: Path) -> None:
 
 def test_an_idle_log_takes_little_space(tmp_path: Path) -> None:
     with opened(tmp_path / "log", LogOptions()) as log:
-        assert log.size_bytes == only_size(tmp_path / "log") <= 2 * MIB
-
-
-def only_size(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.iterdir())
+        assert log.size_bytes == only_file(tmp_path / "log").stat().st_size <= 2 * MIB
 
 
 def test_prepared_steps_double_up_to_their_limit(tmp_path: Path) -> None:
@@ -160,7 +155,7 @@ def test_prepared_steps_double_up_to_their_limit(tmp_path: Path) -> None:
         for _ in range(200):
             log.append([bytes(100)], TIME_MS)
             sizes.append(log.size_bytes)
-    steps = [b - a for a, b in zip(sizes, sizes[1:], strict=False) if b > a]
+    steps = [b - a for a, b in pairwise(sizes) if b > a]
     assert steps[:2] == [1024, 2048]
     assert set(steps[2:]) == {2048}
     assert ONE_SEGMENT.step_bytes_max == 2048
@@ -237,10 +232,4 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogFailed, match="cannot be opened"):
         Log.open(tmp_path / "missing" / "log")
     with pytest.raises(LogFull, match="cannot be opened"):
-        Log.open(tmp_path / "log", faults=_full())
-
-
-def _full() -> SwitchedFault:
-    from log_helpers import full_disk
-
-    return full_disk()
+        Log.open(tmp_path / "log", faults=full_disk())
