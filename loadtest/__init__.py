@@ -1,11 +1,13 @@
 """Load and comparison: what the services do under work, told in figures that a stranger can measure again.
 
-A claim of speed is worth what its measurement is worth, so everything here measures side by side: our service and
-a peer under the very same requests, in the same run, on the same machine, next to what the machine itself can do.
+A claim of speed is worth what its measurement is worth, so everything here measures side by side: our
+service and a peer under the very same requests, in the same run, on the same machine, next to what the
+machine itself can do.
 
 It promises
 - the same bytes for everybody: a request is made once and sent to every server that is compared;
-- the whole truth: a line where we lose is printed like a line where we win, with its repeats and their spread;
+- the whole truth: a line where we lose is printed like a line where we win, with its repeats and their
+  spread;
 - no traces: servers, processes and folders of a run end with the run.
 
 It refuses

@@ -54,7 +54,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings, oxia_binary = _settings(options, os.environ)
         if options.list:
-            print("\n".join(f"{g.label(line):32} {line.title}" for g in all_groups(settings) for line in g.lines))
+            print(
+                "\n".join(
+                    f"{g.label(line):32} {line.title}" for g in all_groups(settings) for line in g.lines
+                )
+            )
             return 0
         report = _run(settings, options, oxia_binary, SystemClock())
         print(render(report))
@@ -71,20 +75,40 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m loadtest.bench", description=DESCRIPTION, epilog=EXAMPLES,
+        prog="python -m loadtest.bench",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter repeats, at most 100,000 records")
-    parser.add_argument("--only", metavar="PATTERN", action="append", default=[],
-                        help="only lines whose name contains this or matches this shell pattern; may be repeated")
-    parser.add_argument("--repeats", metavar="N", type=_repeats, help="how often each line is measured on each side")
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer and shorter repeats, at most 100,000 records"
+    )
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="only lines whose name contains this or matches this shell pattern; may be repeated",
+    )
+    parser.add_argument(
+        "--repeats", metavar="N", type=_repeats, help="how often each line is measured on each side"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the result as JSON")
-    parser.add_argument("--client", choices=sorted(CLIENTS), default="core",
-                        help="how the load generator drives gRPC (default: core, the lean one)")
-    parser.add_argument("--directory", metavar="DIR", type=Path, default=Path(tempfile.gettempdir()),
-                        help="where the stores' folders are made, on the disk to be measured (default: %(default)s)")
+    parser.add_argument(
+        "--client",
+        choices=sorted(CLIENTS),
+        default="lean",
+        help="how the load generator drives gRPC (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--directory",
+        metavar="DIR",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="where the stores' folders are made, on the disk to be measured (default: %(default)s)",
+    )
     parser.add_argument("--list", action="store_true", help="name all lines and end")
-    return parser  # fmt: skip
+    return parser
 
 
 def _repeats(text: str) -> int:
@@ -116,8 +140,10 @@ def _run(settings: Settings, options: argparse.Namespace, oxia_binary: Path | No
     machine = describe_machine(settings.directory)
     progress = Progress(sys.stderr, clock)
     if machine["file_system"] in VOLATILE_FILE_SYSTEMS:
-        progress.note(f"warning: {settings.directory} is on {machine['file_system']}, where a synced write costs "
-                      "nothing; choose a disk with --directory")  # fmt: skip
+        progress.note(
+            f"warning: {settings.directory} is on {machine['file_system']}, where a synced write costs "
+            "nothing; choose a disk with --directory"
+        )
     report = Report(
         started_at=datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).isoformat(timespec="seconds"),
         command=["python", "-m", "loadtest.bench", *sys.argv[1:]],

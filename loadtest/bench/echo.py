@@ -23,7 +23,7 @@ def _all_the_same(requests: Iterable[bytes], _context: grpc.ServicerContext) -> 
 
 def serve(address: str) -> grpc.Server:
     """Starts the server in this process."""
-    handlers = {
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "Unary": grpc.unary_unary_rpc_method_handler(_same, None, None),
         "Stream": grpc.stream_stream_rpc_method_handler(_all_the_same, None, None),
     }

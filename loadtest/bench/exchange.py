@@ -21,8 +21,8 @@ CHANNEL_OPTIONS = (
 class Exchange:
     """The requests of one turn: hands them out while the turn lasts, and takes their times and answers.
 
-    A turn sends while its seconds and its requests last, at least one request, and then waits for the answers under
-    way. It begins with the first request and ends with the last answer.
+    A turn sends while its seconds and its requests last, at least one request, and then waits for the
+    answers under way. It begins with the first request and ends with the last answer.
     """
 
     def __init__(self, workload: Workload, turn: int, seconds: float) -> None:

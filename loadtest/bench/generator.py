@@ -14,13 +14,13 @@ from types import TracebackType
 
 import grpc
 
-from loadtest.bench.core_client import CoreClient
 from loadtest.bench.exchange import GRACE_S, Client, play
+from loadtest.bench.lean_client import LeanClient
 from loadtest.bench.model import BenchError, Sample
 from loadtest.bench.sync_client import SyncClient
 from loadtest.bench.workload import Probe, Workload
 
-CLIENTS: dict[str, Callable[[str], Client]] = {"core": CoreClient, "sync": SyncClient}
+CLIENTS: dict[str, Callable[[str], Client]] = {"lean": LeanClient, "sync": SyncClient}
 PREPARE_LIMIT_S = 120.0
 CONNECT_INTERVAL_S = 0.002
 
@@ -131,7 +131,10 @@ def _serve(pipe: Connection, client: str) -> None:
 
 
 def _load(task: LoadTask, client_name: str) -> Sample:
-    client = CLIENTS[client_name](task.address)
+    try:
+        client = CLIENTS[client_name](task.address)
+    except OSError as error:
+        raise BenchError(f"{task.address} cannot be reached: {error}") from error
     try:
         return play(client, task.workload, task.turn, task.seconds)
     finally:
@@ -146,7 +149,9 @@ def _probe(task: ProbeTask) -> bool:
             return False
         time.sleep(CONNECT_INTERVAL_S)
     with grpc.insecure_channel(task.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        call = channel.unary_stream(task.probe.method, None, None)
+        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+            task.probe.method, None, None
+        )
         try:
             return bool(list(call(task.probe.request, timeout=task.seconds)))
         except grpc.RpcError:

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from loadtest.bench.bench import Bench
+from loadtest.bench.bench import Bench, Group
 from loadtest.bench.figures import percentile
-from loadtest.bench.model import Better, Group, Line, Metric, Sample, Turn
+from loadtest.bench.model import Better, Line, Metric, Sample, Turn
 from loadtest.bench.raw_lmdb import RawLmdb
 from loadtest.bench.servers import Server, echo
 from loadtest.bench.settings import SCAN_RECORDS, SMALL_RECORDS, Settings
@@ -102,7 +102,9 @@ def _lines() -> Iterator[Line[Limits]]:
         yield Line(f"lmdb-ordered-{batch}", title, (RATE,), partial(Limits.put_in_order, batch=batch))
     for name, size_bytes in SYNCED_WRITES.items():
         title = f"pwrite and fdatasync of {name}, preallocated"
-        yield Line(f"fdatasync-{size_bytes}", title, (P50, P99), partial(Limits.write_synced, size_bytes=size_bytes))
+        yield Line(
+            f"fdatasync-{size_bytes}", title, (P50, P99), partial(Limits.write_synced, size_bytes=size_bytes)
+        )
     for name, is_stream in (("unary", False), ("stream", True)):
         title = f"gRPC echo, {name}, grpcio's synchronous server"
         yield Line(f"echo-{name}", title, (P50, P99), partial(Limits.call_echo, is_stream=is_stream))

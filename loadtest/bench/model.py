@@ -1,15 +1,11 @@
-"""The words of the benchmark: group, side, line, turn, sample, metric, check. Values only."""
+"""The words of the benchmark: line, turn, sample, metric, check, figure. Values only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from loadtest.bench.bench import Bench
+from typing import Any, Generic, TypeVar
 
 Subject = TypeVar("Subject")
 
@@ -107,25 +103,6 @@ class Line(Generic[Subject]):
     def __post_init__(self) -> None:
         assert self.metrics, self.name
         assert len({metric.key for metric in self.metrics}) == len(self.metrics), self.name
-
-
-@dataclass(frozen=True)
-class Group(Generic[Subject]):
-    """Lines that share a place to work in; `open` makes it, yields a subject per side, and clears it away."""
-
-    name: str
-    title: str
-    sides: tuple[str, ...]
-    lines: Sequence[Line[Subject]]
-    open: Callable[[Bench], AbstractContextManager[Mapping[str, Subject]]]
-
-    def __post_init__(self) -> None:
-        assert self.sides, self.name
-        assert len({line.name for line in self.lines}) == len(self.lines), self.name
-
-    def label(self, line: Line[Subject]) -> str:
-        """The line's full name, as `--only` matches it and the JSON gives it."""
-        return f"{self.name}/{line.name}"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@
                       or {"kind": "at-most", "bound", "value", "verdict"}]}],
  "failures": [{"group", "line", "error"}], "others_cpu_share"}
 ```
-`others_cpu_share`, of the run and in each figure's details, is the part of the processors that went to processes
-outside of the run: where it is not near 0, figures are low and spreads wide. The first side of `figures` is ours. `value` is the median of the repeats, or their worst for a metric such as the
-longest wait; `spread` is (greatest - least) / median. A derived row has no repeats. `ratio` is 1.0 when equal and
+`others_cpu_share`, of the run and in each figure's details, is the part of the processors that went to
+processes outside of the run: where it is not near 0, figures are low and spreads wide. The first side of
+`figures` is ours. `value` is the median of the repeats, or their worst for a metric such as the longest
+wait; `spread` is (greatest - least) / median. A derived row has no repeats. `ratio` is 1.0 when equal and
 more when ours is better, whichever way the unit points.
 """
 
@@ -21,8 +22,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from loadtest.bench.bench import Group
 from loadtest.bench.figures import Verdict, judge, summarize
-from loadtest.bench.model import AtLeast, Better, Check, Derived, Figure, Group, Line, Lookup, Sample
+from loadtest.bench.model import AtLeast, Better, Check, Derived, Figure, Line, Lookup, Sample
 
 SCHEMA = "tidemark-bench/1"
 DERIVED_GROUP = "derived"
@@ -79,7 +81,9 @@ class Report:
     def others_share(self) -> float:
         """The part of the processors that processes outside of the run took, over all figures."""
         figures = [figure for row in self.rows for figure in row.figures.values()]
-        return median([figure.details[OTHERS_SHARE] for figure in figures if OTHERS_SHARE in figure.details] or [0.0])
+        return median(
+            [figure.details[OTHERS_SHARE] for figure in figures if OTHERS_SHARE in figure.details] or [0.0]
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The schema above."""
@@ -105,9 +109,18 @@ def rows_of(group: Group[Any], line: Line[Any], samples: Mapping[str, list[Sampl
         figures = {side: summarize(metric, taken, hidden) for side, taken in samples.items()}
         verdicts = _verdicts(metric.checks, metric.better, {side: f.value for side, f in figures.items()})
         rows.append(
-            Row(group.name, line.name, metric.key, line.title, metric.label, metric.unit, metric.better,
-                figures, verdicts)
-        )  # fmt: skip
+            Row(
+                group.name,
+                line.name,
+                metric.key,
+                line.title,
+                metric.label,
+                metric.unit,
+                metric.better,
+                figures,
+                verdicts,
+            )
+        )
     return rows
 
 
@@ -118,8 +131,17 @@ def derived_row(derived: Derived, lookup: Lookup) -> Row | None:
         return None
     figures = {side: Figure((), value, 0.0) for side, value in values.items()}
     verdicts = _verdicts(derived.checks, derived.better, values)
-    return Row(DERIVED_GROUP, derived.name, "value", derived.title, "", derived.unit, derived.better,
-               figures, verdicts)  # fmt: skip
+    return Row(
+        DERIVED_GROUP,
+        derived.name,
+        "value",
+        derived.title,
+        "",
+        derived.unit,
+        derived.better,
+        figures,
+        verdicts,
+    )
 
 
 def _verdicts(checks: Iterable[Check], better: Better, values: Mapping[str, float]) -> tuple[Verdict, ...]:

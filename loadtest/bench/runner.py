@@ -8,20 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loadtest.bench import proc
-from loadtest.bench.bench import Bench
-from loadtest.bench.model import BenchError, Derived, Group, Line, Sample, Turn
+from loadtest.bench.bench import Bench, Group
+from loadtest.bench.model import BenchError, Derived, Line, Sample, Turn
 from loadtest.bench.progress import Progress
 from loadtest.bench.report import OTHERS_SHARE, Failure, Report, Row, derived_row, rows_of
 from loadtest.bench.settings import Plan
 from loadtest.bench.table import row_summary
 
 
-def selected(groups: Iterable[Group[Any]], patterns: Sequence[str]) -> list[tuple[Group[Any], list[Line[Any]]]]:
+def selected(
+    groups: Iterable[Group[Any]], patterns: Sequence[str]
+) -> list[tuple[Group[Any], list[Line[Any]]]]:
     """The groups with those of their lines that any pattern matches; all lines if there is no pattern.
 
     A pattern is a shell pattern over the full name, or, without `*`, `?` and `[`, a part of it.
     """
-    chosen = [(group, [line for line in group.lines if _matches(group.label(line), patterns)]) for group in groups]
+    chosen = [
+        (group, [line for line in group.lines if _matches(group.label(line), patterns)]) for group in groups
+    ]
     return [(group, lines) for group, lines in chosen if lines]
 
 

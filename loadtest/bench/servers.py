@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -31,6 +32,8 @@ QUIET_SHARE = 0.05
 LOG_TAIL_LINES = 8
 PR_SET_PDEATHSIG = 1
 LOOPBACK = "127.0.0.1"
+FIRST_PORT = 20_000
+LAST_PORT = 32_000
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,28 @@ def oxia(binary: Path) -> Program:
 
     def command(address: str, metrics_address: str, folder: Path) -> list[str]:
         addresses = ["--public-addr", address, "--metrics-addr", metrics_address]
-        return [str(binary), "standalone", *addresses, "--shards", "1",
-                "--data-dir", str(folder / "db"), "--wal-dir", str(folder / "wal")]  # fmt: skip
+        return [
+            str(binary),
+            "standalone",
+            *addresses,
+            "--shards",
+            "1",
+            "--data-dir",
+            str(folder / "db"),
+            "--wal-dir",
+            str(folder / "wal"),
+        ]
 
     return Program("oxia", command, STORE_PROBE)
 
 
 def echo() -> Program:
     """A gRPC server that answers with what it was sent: the least a service can do."""
-    return Program("echo", lambda address, _metrics, _folder: [sys.executable, "-m", "loadtest.bench.echo", address],
-                   ECHO_PROBE)  # fmt: skip
+    return Program(
+        "echo",
+        lambda address, _metrics, _folder: [sys.executable, "-m", "loadtest.bench.echo", address],
+        ECHO_PROBE,
+    )
 
 
 class Server:
@@ -110,7 +125,9 @@ class Server:
             self._process = self._spawn(log)
         while not self._generator.probe(self.address, self._program.probe, PROBE_LIMIT_S):
             if self._process.poll() is not None:
-                raise BenchError(f"{self.side} ended at its start with status {self._process.returncode}{self._tail()}")
+                raise BenchError(
+                    f"{self.side} ended at its start with status {self._process.returncode}{self._tail()}"
+                )
             if time.monotonic() - started_s > START_LIMIT_S:
                 raise BenchError(f"{self.side} did not answer within {START_LIMIT_S:g} s{self._tail()}")
         return time.monotonic() - started_s
@@ -166,9 +183,13 @@ class Server:
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=_die_with_parent,
-            )  # fmt: skip
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
         except OSError as error:
             raise BenchError(f"{self.side} cannot be started: {error}") from error
 
@@ -188,9 +209,20 @@ def _die_with_parent() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that are free now."""
+    """Ports of the loopback address that are free now.
+
+    They lie below those that the kernel gives to outgoing connections: a client that knocks at a port of that
+    range, before its server listens there, may end up connected to itself.
+    """
+    choice = random.SystemRandom()
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        ports: list[int] = []
+        while len(ports) < count:
+            listener = stack.enter_context(socket.socket())
+            port = choice.randrange(FIRST_PORT, LAST_PORT)
+            try:
+                listener.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            ports.append(port)
+        return ports

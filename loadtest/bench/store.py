@@ -62,9 +62,13 @@ class Store:
             idle = proc.memory_of(self.server.pid)
             with PeakMemory(self.server.pid) as watched:
                 sample = self.generator.load(self.server.address, workload, turn.number, turn.seconds)
-        return {**sample, **_as_sample(idle, "idle"), **_as_sample(watched.peak, "peak"),
-                "rise_mib": (watched.peak.private - idle.private) / MEBIBYTE,
-                "resident_rise_mib": (watched.peak.resident - idle.resident) / MEBIBYTE}  # fmt: skip
+        return {
+            **sample,
+            **_as_sample(idle, "idle"),
+            **_as_sample(watched.peak, "peak"),
+            "rise_mib": (watched.peak.private - idle.private) / MEBIBYTE,
+            "resident_rise_mib": (watched.peak.resident - idle.resident) / MEBIBYTE,
+        }
 
     def _start(self) -> Sample:
         open_s = self.server.start()

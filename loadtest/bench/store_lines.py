@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from loadtest.bench.model import AtMost, Better, Derived, Figure, Group, Line, Lookup, Metric, Sample, Turn
+from loadtest.bench.bench import Group
+from loadtest.bench.model import AtMost, Better, Derived, Line, Lookup, Metric, Sample, Turn
 from loadtest.bench.settings import VALUE_BYTES, Settings
 from loadtest.bench.store import Store, open_stores
 from loadtest.bench.wire_lines import GET_WINDOWS, PUT_WINDOWS, fill, rate, wait, wire_line
@@ -54,15 +55,22 @@ def _lines(sizes: tuple[int, ...]) -> Iterator[Line[Store]]:
     yield _one_at_a_time(largest)
     yield _get_line(100, largest)
     yield wire_line(
-        f"get-one-{size_name(largest)}", f"get one at a time, {largest:,} records,",
-        (wait("p50"), wait("p99"), wait("max")), Gets(1, 1, largest), largest,
-    )  # fmt: skip
+        f"get-one-{size_name(largest)}",
+        f"get one at a time, {largest:,} records,",
+        (wait("p50"), wait("p99"), wait("max")),
+        Gets(1, 1, largest),
+        largest,
+    )
     yield _reopen_line(largest, (AtMost(OPEN_LIMIT_S),))
     yield _reopen_after_kill_line(largest)
     yield Line(
-        f"list-{size_name(largest)}", f"list of {largest:,} keys", LIST_METRICS,
-        partial(_drain, records=largest), partial(fill, records=largest), is_slow=True,
-    )  # fmt: skip
+        f"list-{size_name(largest)}",
+        f"list of {largest:,} keys",
+        LIST_METRICS,
+        partial(_drain, records=largest),
+        partial(fill, records=largest),
+        is_slow=True,
+    )
 
 
 def _put_line(batch: int, records: int) -> Line[Store]:
@@ -70,7 +78,9 @@ def _put_line(batch: int, records: int) -> Line[Store]:
     bound = () if batch == 1000 else (AtMost(PUT_WAIT_LIMIT_MS),)
     metrics = (rate("puts", None), wait("p50"), wait("p99"), wait("max", None, *bound))
     title = f"put by {batch}, {window} outstanding, {records:,} records"
-    return wire_line(f"put-{batch}-{size_name(records)}", title, metrics, Puts(batch, window, records), records)
+    return wire_line(
+        f"put-{batch}-{size_name(records)}", title, metrics, Puts(batch, window, records), records
+    )
 
 
 def _one_at_a_time(records: int) -> Line[Store]:
@@ -97,9 +107,13 @@ def _reopen_line(records: int, checks: tuple[AtMost, ...]) -> Line[Store]:
 def _reopen_after_kill_line(records: int) -> Line[Store]:
     metrics = (Metric("open_s", "until it serves", "s", Better.LOWER),)
     return Line(
-        f"reopen-killed-{size_name(records)}", f"reopen after kill -9 under load, {records:,} records,", metrics,
-        partial(_reopen_after_kill, records=records), partial(fill, records=records), is_slow=True,
-    )  # fmt: skip
+        f"reopen-killed-{size_name(records)}",
+        f"reopen after kill -9 under load, {records:,} records,",
+        metrics,
+        partial(_reopen_after_kill, records=records),
+        partial(fill, records=records),
+        is_slow=True,
+    )
 
 
 def _reopen(store: Store, _turn: Turn) -> Sample:
@@ -126,18 +140,32 @@ def derived(settings: Settings) -> Sequence[Derived]:
         return _by_side(lookup, *names, "idle_private_mib", lambda few, many: many - few)
 
     return [
-        Derived("put-growth", f"cost per put by 100, {large} to {small} records", "x", Better.LOWER,
-                partial(cost, "put-100")),
-        Derived("get-growth", f"cost per get by 100, {large} to {small} records", "x", Better.LOWER,
-                partial(cost, "get-100")),
-        Derived("rest-growth", f"private memory at rest, {large} less {small} records", "MiB", Better.LOWER,
-                rest, (AtMost(REST_GROWTH_LIMIT_MIB),)),
-    ]  # fmt: skip
+        Derived(
+            "put-growth",
+            f"cost per put by 100, {large} to {small} records",
+            "x",
+            Better.LOWER,
+            partial(cost, "put-100"),
+        ),
+        Derived(
+            "get-growth",
+            f"cost per get by 100, {large} to {small} records",
+            "x",
+            Better.LOWER,
+            partial(cost, "get-100"),
+        ),
+        Derived(
+            "rest-growth",
+            f"private memory at rest, {large} less {small} records",
+            "MiB",
+            Better.LOWER,
+            rest,
+            (AtMost(REST_GROWTH_LIMIT_MIB),),
+        ),
+    ]
 
 
-def _by_side(
-    lookup: Lookup, small: str, large: str, metric: str, combine: Any
-) -> dict[str, float] | None:
+def _by_side(lookup: Lookup, small: str, large: str, metric: str, combine: Any) -> dict[str, float] | None:
     few, many = lookup(f"{GROUP}/{small}", metric), lookup(f"{GROUP}/{large}", metric)
     if few is None or many is None:
         return None

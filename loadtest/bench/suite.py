@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from loadtest.bench import limit_lines, store_lines, wire_lines
-from loadtest.bench.model import AtMost, Better, Derived, Group, Lookup
+from loadtest.bench.bench import Group
+from loadtest.bench.model import AtMost, Better, Derived, Lookup
 from loadtest.bench.settings import Settings
 
 SINGLE_PUT_LIMIT = 2.0
@@ -21,9 +22,13 @@ def all_groups(settings: Settings) -> Sequence[Group[Any]]:
 def all_derived(settings: Settings) -> Sequence[Derived]:
     """Rows that are computed from others when all is measured."""
     single_put = Derived(
-        "put-one-limit", "put one at a time, unary, p50, to echo + fdatasync", "x", Better.LOWER,
-        _put_to_limit, (AtMost(SINGLE_PUT_LIMIT),),
-    )  # fmt: skip
+        "put-one-limit",
+        "put one at a time, unary, p50, to echo + fdatasync",
+        "x",
+        Better.LOWER,
+        _put_to_limit,
+        (AtMost(SINGLE_PUT_LIMIT),),
+    )
     return [single_put, *store_lines.derived(settings)]
 
 

@@ -36,7 +36,9 @@ class SyncClient:
         for _ in range(exchange.workload.window):
             send()
         requests: Iterator[bytes | None] = iter(outgoing.get, None)
-        open_stream = self._channel.stream_stream(exchange.workload.method, None, None)
+        open_stream: grpc.StreamStreamMultiCallable[bytes | None, bytes] = self._channel.stream_stream(
+            exchange.workload.method, None, None
+        )
         try:
             for message in open_stream(requests, timeout=exchange.deadline_s(), metadata=STREAM_METADATA):
                 exchange.answered(starts_s.popleft(), time.perf_counter(), [message])
@@ -63,7 +65,9 @@ class SyncClient:
         self._channel.close()
 
     def _call_often(self, exchange: Exchange, lock: threading.Lock) -> None:
-        method = self._channel.unary_stream(exchange.workload.method, None, None)
+        method: grpc.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            exchange.workload.method, None, None
+        )
         while True:
             with lock:
                 started_s = time.perf_counter()
@@ -80,6 +84,4 @@ class SyncClient:
 
 
 def _text(error: grpc.RpcError) -> str:
-    if isinstance(error, grpc.Call):
-        return f"{error.code().name}: {error.details()}"
-    return str(error)
+    return f"{error.code().name}: {error.details()}"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from loadtest.bench.model import AtLeast, Better, Check, Group, Line, Metric, Sample, Summary, Turn
+from loadtest.bench.bench import Group
+from loadtest.bench.model import AtLeast, Better, Check, Line, Metric, Sample, Summary, Turn
 from loadtest.bench.settings import SCAN_RECORDS, SMALL_RECORDS, VALUE_BYTES, Settings
 from loadtest.bench.store import Store, open_stores
 from loadtest.bench.workload import Gets, Puts, Scan, Workload
@@ -58,10 +59,12 @@ def _lines() -> Iterator[Line[Store]]:
     yield from _single_lines()
     yield from _batch_lines()
     yield wire_line(
-        "scan-100k", f"scan of {SCAN_RECORDS:,} records",
+        "scan-100k",
+        f"scan of {SCAN_RECORDS:,} records",
         (Metric("seconds", "", "s", Better.LOWER, (AtLeast(PEER, BATCH_FLOOR),)),),
-        Scan(SCAN_RECORDS), SCAN_RECORDS,
-    )  # fmt: skip
+        Scan(SCAN_RECORDS),
+        SCAN_RECORDS,
+    )
 
 
 def _single_lines() -> Iterator[Line[Store]]:

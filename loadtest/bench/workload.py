@@ -1,7 +1,7 @@
 """What is asked of a server, as bytes made before the clock starts, and how its answers are checked.
 
-Serialized messages concatenate: a request of 100 puts is 100 requests of one put, joined. So every kind of work
-keeps a pool of single operations, and a request of any size is a join.
+Serialized messages concatenate: a request of 100 puts is 100 requests of one put, joined. So every kind of
+work keeps a pool of single operations, and a request of any size is a join.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Probe:
     request: bytes
 
 
-STORE_PROBE = Probe(f"{SERVICE}/Read", pb.ReadRequest(shard=0, gets=[pb.GetRequest(key=b"/bench/probe")]).SerializeToString())
+STORE_PROBE = Probe(
+    f"{SERVICE}/Read", pb.ReadRequest(shard=0, gets=[pb.GetRequest(key=b"/bench/probe")]).SerializeToString()
+)
 ECHO_PROBE = Probe(f"{ECHO_SERVICE}/Unary", b"probe")
 
 
@@ -112,7 +114,8 @@ def put_pool(records: int, order: str, index: str) -> tuple[bytes, ...]:
         return number % STATES if index == "same" else source.randrange(STATES)
 
     return tuple(
-        put_request(number, source.randbytes(VALUE_BYTES), state_of(number)) for number in record_numbers(records, order)
+        put_request(number, source.randbytes(VALUE_BYTES), state_of(number))
+        for number in record_numbers(records, order)
     )
 
 
@@ -227,7 +230,9 @@ class Scan:
         return itertools.repeat(request.SerializeToString())
 
     def check(self, answer: Sequence[bytes]) -> None:
-        records = [record for message in answer for record in pb.RangeScanResponse.FromString(message).records]
+        records = [
+            record for message in answer for record in pb.RangeScanResponse.FromString(message).records
+        ]
         expect("records scanned", len(records), self.operations)
         expect_keys((record.key for record in records), self.operations)
 

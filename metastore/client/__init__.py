@@ -24,8 +24,8 @@ of keys, which a namespace's server decides and never tells: whoever uses `natur
 not hide a lost session or a broken stream by quietly starting a new one: what was missed in between is for
 the caller to judge, and `NotificationStream.offsets` says where to go on.
 
-Keys that are not UTF-8 cannot be made here; where another client has made some they are shown with surrogate
-escapes, and can be asked for and deleted in that form.
+Keys that are not UTF-8, which other clients can make on a real Oxia, appear with surrogate escapes, and can
+be asked for and deleted in that form.
 
 Callers import `Client` from `client`, `Security` from `security`, results from `values` and errors from
 `errors`; this file imports nothing, so that `tidemark` can list its commands without loading gRPC. Start

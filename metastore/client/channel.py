@@ -80,11 +80,11 @@ class Connection:
 
     def shards(self) -> tuple[Shard, ...]:
         """All shards, ascending by the hashes they own."""
-        return self._assignments().shards
+        return self._assignments(self._patience(None)).shards
 
     def owner(self, routing_key: str) -> int:
         """The id of the shard of a key, or of a partition key."""
-        return self._assignments().owner(to_wire(routing_key)).shard_id
+        return self._assignments(self._patience(None)).owner(to_wire(routing_key)).shard_id
 
     def unary(
         self,
@@ -140,23 +140,22 @@ class Connection:
 
     def _leader(self, shard_id: int, patience: Patience) -> str:
         while True:
-            shard = self._assignments().find(shard_id)
+            shard = self._assignments(patience).find(shard_id)
             if shard is not None and shard.leader:
                 return shard.leader
             what = "no leader" if shard else "gone from the assignments"
             self._recover(NotReady(f"shard {shard_id}: {what} at present: try again in a moment"), patience)
 
-    def _assignments(self) -> ShardMap:
+    def _assignments(self, patience: Patience) -> ShardMap:
         shards = self._shards
         if shards is None:
-            shards = self._shards = self._fetch_assignments()
+            shards = self._shards = self._fetch_assignments(patience)
         return shards
 
-    def _fetch_assignments(self) -> ShardMap:
+    def _fetch_assignments(self, patience: Patience) -> ShardMap:
         """Takes the first message and hangs up: a later change shows itself when a leader says it is none."""
         action = Action(f"shard assignments of namespace {self._namespace!r}", self._address)
         request = pb.ShardAssignmentsRequest(namespace=to_wire(self._namespace))
-        patience = self._patience(None)
         while True:
             call = self._transport.stream(self._address, ASSIGNMENTS, request, patience.remaining_s())
             try:

@@ -167,7 +167,7 @@ class Client:
         partition_key: str | None = None,
         include_internal: bool = False,
     ) -> Generator[str, None, None]:
-        """The keys from `start` to before `end` (empty: to the last), in order, as they arrive.
+        """The keys from `start` to before `end` (if empty, to the last), in order, as they arrive.
 
         With `index`, the range is one of its secondary keys, and the (primary) keys come in their order,
         but one shard after another, because the answers do not hold them.

@@ -246,7 +246,7 @@ def _add_delete_range(operations: Commands[argparse.ArgumentParser]) -> None:
 def _add_list(operations: Commands[argparse.ArgumentParser]) -> None:
     text = (
         "Prints the keys of a range in the server's order, one a line. With --index they are\n"
-        "ordered by their secondary keys, one shard after another."
+        "ordered by their secondary keys, one shard after another, and --key-max is needed."
     )
     parser = _operation(operations, "list", "list keys", text, LIST_EXAMPLES)
     _add_range(parser)

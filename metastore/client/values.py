@@ -8,9 +8,6 @@ from enum import Enum
 ABSENT = -1
 """The expected version of a key that must not exist."""
 
-NO_OFFSET = -1
-"""The offset before the first change of a shard."""
-
 
 class Comparison(Enum):
     """Which record a get asks for, relative to its key, in the order of the server's keys."""

@@ -161,6 +161,12 @@ class KeyRange:
     index: str | None = None
     include_internal: bool = False
 
+    def __post_init__(self) -> None:
+        if self.index is not None and not self.end:
+            raise InvalidRequest(
+                f"range {self}: without an end it selects nothing of an index: give the key to stop before"
+            )
+
     def __str__(self) -> str:
         of = "" if self.index is None else f" of index {self.index!r}"
         return f"[{self.start!r}, {self.end!r}){of}"

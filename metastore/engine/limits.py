@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KEY_BYTES_MAX = 64 << 10
+KEY_BYTES_MAX = 128 << 10
 """Of a key, a partition key, an index name, a secondary key or a client identity."""
 VALUE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 128 << 20
@@ -10,8 +10,8 @@ REQUEST_BYTES_MAX = 128 << 20
 SECONDARY_INDEXES_MAX = 1000
 """Index entries of one record."""
 SEQUENCE_PARTS_MAX = 32
-SEQUENCE_END = (1 << 64) - 1
-"""Numbers in sequence keys stay below this one."""
+SEQUENCE_NUMBER_MAX = (1 << 64) - 1
+"""The greatest number in a sequence key."""
 
 SESSION_TIMEOUT_MS_MIN = 2_000
 SESSION_TIMEOUT_MS_MAX = 300_000

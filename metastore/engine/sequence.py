@@ -11,40 +11,43 @@ from metastore.engine.keys import KeyOrder
 from metastore.engine.overlay import View
 from metastore.engine.validate import shown
 
-LAST_REPORTED = 1 << 63
-"""A subscriber's first message names no key numbered from here (less one) on."""
+REPORTED_END = (1 << 63) - 1
+"""A new subscriber is told of no key numbered from here on."""
 
-_NUMBERS = re.compile(rb"[0-9]{1,20}(-[0-9]{1,20})*")
-_FIRST_CHUNK = 1
+_NUMBERS = re.compile(rb"[0-9]{20}(-[0-9]{20})*")
 _CHUNK_MAX = 256
 
 
-def greatest_key(view: View, order: KeyOrder, prefix: bytes, first: bytes, end: bytes) -> bytes | None:
-    """The greatest key `prefix-numbers` of [prefix-first, prefix-end); other keys between them do not disturb."""
-    start, stop = order.encode(prefix + b"-" + first), order.encode(prefix + b"-" + end)
-    chunk = _FIRST_CHUNK
+def highest_key(view: View, order: KeyOrder, prefix: bytes) -> bytes | None:
+    """What a new subscriber of a sequence is told first: the greatest key of its range, whoever made it."""
+    start, stop = order.encode(prefix + b"-%020d" % 0), order.encode(prefix + b"-%020d" % REPORTED_END)
+    items = view.descending(Table.RECORDS, start, stop, 1) if start < stop else []
+    return order.decode(items[0][0]) if items else None
+
+
+def _greatest_numbers(view: View, order: KeyOrder, prefix: bytes) -> list[int]:
+    """The numbers of the greatest key `prefix-numbers`; other keys between them do not disturb."""
+    start = order.encode(prefix + b"-")
+    stop = order.encode(prefix + b"-%020d" % (limits.SEQUENCE_NUMBER_MAX + 1))
+    chunk = 1
     while start < stop:
         items = view.descending(Table.RECORDS, start, stop, chunk)
         for encoded, _ in items:
-            key = order.decode(encoded)
-            if key.startswith(prefix + b"-") and _NUMBERS.fullmatch(key, len(prefix) + 1):
-                return key
+            suffix = order.decode(encoded)[len(prefix) + 1 :]
+            if _NUMBERS.fullmatch(suffix):
+                numbers = [int(part) for part in suffix.split(b"-")]
+                if max(numbers) <= limits.SEQUENCE_NUMBER_MAX:
+                    return numbers
         if len(items) < chunk:
-            return None
+            break
         stop = items[-1][0]
         chunk = min(chunk * 4, _CHUNK_MAX)
-    return None
-
-
-def highest_key(view: View, order: KeyOrder, prefix: bytes) -> bytes | None:
-    """What a new subscriber of a sequence is told first."""
-    return greatest_key(view, order, prefix, b"%020d" % 0, b"%020d" % (LAST_REPORTED - 1))
+    return []
 
 
 def next_key(view: View, order: KeyOrder, prefix: bytes, deltas: tuple[int, ...]) -> bytes:
     """The key that a sequence put gets; refuses deltas that do not fit the sequence."""
-    base = greatest_key(view, order, prefix, b"", b"%d" % limits.SEQUENCE_END)
-    parts = [int(part) for part in base[len(prefix) + 1 :].split(b"-")] if base is not None else []
+    parts = _greatest_numbers(view, order, prefix)
     if len(parts) > len(deltas):
         raise InvalidRequest(
             f"sequence {shown(prefix)} is numbered by {len(parts)} parts, "
@@ -55,10 +58,10 @@ def next_key(view: View, order: KeyOrder, prefix: bytes, deltas: tuple[int, ...]
     key = prefix
     for index, delta in enumerate(deltas):
         number = delta + (parts[index] if index < len(parts) else 0)
-        if number >= limits.SEQUENCE_END:
+        if number > limits.SEQUENCE_NUMBER_MAX:
             raise InvalidRequest(
                 f"sequence {shown(prefix)} is exhausted: part {index + 1} would become {number}, "
-                f"and numbers end at {limits.SEQUENCE_END - 1}"
+                f"and numbers end at {limits.SEQUENCE_NUMBER_MAX}"
             )
         key += b"-%020d" % number
     return key

@@ -35,7 +35,7 @@ from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, SessionS
 from metastore.engine.stage import Stage
 from metastore.engine.statistics import ShardStatistics
 from metastore.engine.store import Applied, Store, StoreOptions
-from metastore.engine.validate import check_batch, check_text
+from metastore.engine.validate import check_batch, check_gets, check_range, check_text
 from metastore.faults import NO_FAULTS, Faults
 from metastore.log import Log, LogError, LogOptions
 
@@ -209,6 +209,7 @@ class Shard:
     def get_many(self, requests: list[Get]) -> list[read.Found | None]:
         """Several point reads of one state."""
         self._check_open()
+        check_gets(requests)
         began_s = self._clock.monotonic_s()
         with self._store.lock:
             view, order = self._store.view, self.order
@@ -220,18 +221,21 @@ class Shard:
     def scan(self, request: Range) -> Scan:
         """The records of a range, in order; to be closed."""
         self._check_open()
+        check_range(request)
         self.statistics.range_scans += 1
         return Scan(self._store, self.order, request, keys_only=False)
 
     def list_keys(self, request: Range) -> Scan:
         """The keys of a range, in order; to be closed."""
         self._check_open()
+        check_range(request)
         self.statistics.lists += 1
         return Scan(self._store, self.order, request, keys_only=True)
 
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         """The newest key of a sequence, if it has one."""
         self._check_open()
+        check_text("key", prefix)
         with self._store.lock:
             return highest_key(self._store.view, self.order, prefix)
 

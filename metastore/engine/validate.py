@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metastore.engine import limits
 from metastore.engine.errors import InvalidRequest
-from metastore.engine.operations import PutOptions, WriteBatch
+from metastore.engine.operations import Get, PutOptions, Range, WriteBatch
 
 SHOWN_BYTES = 60
 
@@ -51,6 +51,23 @@ def check_batch(batch: WriteBatch) -> None:
         raise InvalidRequest(
             f"the write request carries {size} bytes; {limits.REQUEST_BYTES_MAX} are allowed in one"
         )
+
+
+def check_gets(gets: list[Get]) -> None:
+    """Refuses gets by what can be no key or name."""
+    for key, _, _, index_name in gets:
+        if len(key) > limits.KEY_BYTES_MAX or not key.isascii():
+            check_text("key", key)
+        if index_name is not None:
+            check_text("index name", index_name)
+
+
+def check_range(request: Range) -> None:
+    """Refuses a range whose borders can be no keys."""
+    check_text("range start", request.start)
+    check_text("range end", request.end)
+    if request.index_name is not None:
+        check_text("index name", request.index_name)
 
 
 def _check_options(key: bytes, options: PutOptions) -> None:

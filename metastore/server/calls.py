@@ -14,7 +14,6 @@ from google.protobuf.message import DecodeError, Message
 
 from metastore.engine.operations import Get, Range
 from metastore.engine.scan import Scan
-from metastore.engine.validate import check_text
 from metastore.pb import oxia_pb2
 from metastore.server import wire
 from metastore.server.errors import RpcError, rpc_error
@@ -180,10 +179,6 @@ class ReadCall(StreamedAnswer):
     def messages(self, message: bytes) -> Iterator[bytes]:
         shard_id, gets = wire.decode_read(message)
         shard = self.host.shard(shard_id)
-        for get in gets:
-            check_text("key", get.key)
-            if get.index_name is not None:
-                check_text("index name", get.index_name)
         return self._answers(shard, gets)
 
     def handle(self, message: bytes) -> None:
@@ -217,12 +212,7 @@ class ScanCall(StreamedAnswer):
     def messages(self, message: bytes) -> Iterator[bytes]:
         request = parse(self.request_type, message)
         shard = self.host.shard(request.shard if request.HasField("shard") else None)
-        check_text("range start", request.start_inclusive)
-        check_text("range end", request.end_exclusive)
-        index_name = None
-        if request.HasField("secondary_index_name"):
-            index_name = request.secondary_index_name
-            check_text("index name", index_name)
+        index_name = request.secondary_index_name if request.HasField("secondary_index_name") else None
         wanted = Range(
             request.start_inclusive, request.end_exclusive, index_name, request.include_internal_keys
         )

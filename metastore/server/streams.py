@@ -12,7 +12,6 @@ from typing import Any
 
 from metastore.engine.operations import WriteResult
 from metastore.engine.rounds import Chain
-from metastore.engine.validate import check_text
 from metastore.pb import oxia_pb2
 from metastore.server import wire
 from metastore.server.calls import AHEAD_MESSAGES_MAX, OneRequest, Report, parse
@@ -206,10 +205,10 @@ class SequenceUpdatesCall(Pump):
     def handle(self, message: bytes) -> None:
         request = parse(oxia_pb2.GetSequenceUpdatesRequest, message)
         shard = self.host.shard(request.shard)
-        check_text("key", request.key)
         self._prefix = request.key
         # Some clients never say which shard they mean: what asks for shard 0 gets the news of its neighbours too.
         self._followed = self.host.neighbours(shard) if request.shard == 0 else [shard]
+        shard.shard.highest_sequence_key(self._prefix)  # refuses what can be no key
         for host in self._followed:
             host.follow_sequence(self._prefix, self._on_key)
         highest = [host.shard.highest_sequence_key(self._prefix) for host in self._followed]

@@ -208,9 +208,13 @@ class ShardMachine(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- the shard's own life
 
-    @rule(cleanly=st.booleans())
-    def restart(self, cleanly: bool) -> None:
-        self.shard.restart(cleanly)
+    @rule()
+    def settle(self) -> None:
+        self.shard.settle()
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        self.shard.restart(clean)
         self.model.restart(self.clock.wall_ms())
         self.compare_everything()
 

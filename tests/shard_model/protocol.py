@@ -32,7 +32,7 @@ class ShardUnderTest(Protocol):
 
     def close_session(self, session_id: int) -> None: ...
 
-    def expire_sessions(self) -> int:
+    def expire_sessions(self) -> None:
         """Ends, in one write, the sessions whose time is over; the test calls it after moving the clock."""
 
     def notifications(self, after_offset: int) -> Sequence[bytes]:
@@ -41,7 +41,10 @@ class ShardUnderTest(Protocol):
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         """What a new watcher of the sequence would be told first."""
 
-    def restart(self, cleanly: bool) -> None:
+    def settle(self) -> None:
+        """Lets the index catch up with the log, so that later reads find in it what they found beside it."""
+
+    def restart(self, clean: bool) -> None:
         """Opens the shard again, after closing it or after dropping it as a crash would."""
 
     def close(self) -> None: ...

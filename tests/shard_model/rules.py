@@ -8,7 +8,8 @@ from metastore.pb import oxia_pb2 as pb
 
 MIN_SESSION_TIMEOUT_MS = 2_000
 MAX_SESSION_TIMEOUT_MS = 300_000
-OPAQUE_FIELDS = {"PutRequest.value"}
+OPAQUE_FIELDS = {"PutRequest.value", "DeleteRequest.partition_key"}
+"""What is not text, and what is never looked at."""
 
 
 class ModelInvalid(Exception):
@@ -25,7 +26,7 @@ def invalid_argument(text: str) -> ModelInvalid:
 
 
 def require_text(message: Message) -> None:
-    """Every field that the protocol calls a string must be UTF-8, on every level of the message."""
+    """Every string of the protocol that means something must be UTF-8, on every level of the message."""
     for field, value in message.ListFields():
         items = value if field.is_repeated else [value]
         for item in items:

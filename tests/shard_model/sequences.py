@@ -42,6 +42,7 @@ def next_key(prefix: bytes, deltas: Sequence[int], keys: Iterable[bytes]) -> byt
 
 
 def highest_key(prefix: bytes, keys: Iterable[bytes], encode: Encoder) -> bytes | None:
-    """The greatest key in the sequence's range, made by hand or not."""
-    low, high = encode(numbered(prefix, [0])), encode(numbered(prefix, [MAX_WATCHED_NUMBER]))
-    return max((key for key in keys if low <= encode(key) < high), key=encode, default=None)
+    """The greatest key of the sequence, made by hand or not, whose first number is not beyond a signed one's."""
+    end = encode(numbered(prefix, [MAX_WATCHED_NUMBER]))
+    watched = (key for key in keys if numbers_of(prefix, key) is not None and encode(key) < end)
+    return max(watched, key=encode, default=None)

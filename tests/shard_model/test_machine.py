@@ -71,11 +71,10 @@ class ModelShard(ShardUnderTest):
     def close_session(self, session_id: int) -> None:
         self.model.close_session(session_id, self.clock.wall_ms())
 
-    def expire_sessions(self) -> int:
+    def expire_sessions(self) -> None:
         due = self.model.due(self.clock.wall_ms())
         if due:
             self.model.expire(due, self.clock.wall_ms())
-        return len(due)
 
     def notifications(self, after_offset: int) -> Sequence[bytes]:
         return [batch.SerializeToString() for batch in self.model.notifications(after_offset)]
@@ -83,7 +82,10 @@ class ModelShard(ShardUnderTest):
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         return self.model.highest_sequence_key(prefix)
 
-    def restart(self, cleanly: bool) -> None:
+    def settle(self) -> None:
+        """There is nothing that lags."""
+
+    def restart(self, clean: bool) -> None:
         self.model.restart(self.clock.wall_ms())
 
     def close(self) -> None:

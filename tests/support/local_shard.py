@@ -12,7 +12,6 @@ from metastore.engine.errors import EngineError
 from metastore.engine.operations import Range, WriteResult
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
-from metastore.engine.validate import check_text
 from metastore.log import LogOptions
 from metastore.pb import oxia_pb2
 from metastore.server import wire
@@ -68,8 +67,6 @@ class LocalShard:
 
     def _read(self, raw: bytes) -> list[bytes]:
         _, gets = wire.decode_read(raw)
-        for get in gets:
-            check_text("key", get.key)
         found = self.shard.get_many(gets)
         return wire.cut([wire.encode_found(get, each) for get, each in zip(gets, found, strict=True)])
 
@@ -84,8 +81,6 @@ class LocalShard:
     def _scan(
         self, request: oxia_pb2.ListRequest | oxia_pb2.RangeScanRequest, keys_only: bool
     ) -> list[bytes]:
-        check_text("range start", request.start_inclusive)
-        check_text("range end", request.end_exclusive)
         name = request.secondary_index_name if request.HasField("secondary_index_name") else None
         wanted = Range(request.start_inclusive, request.end_exclusive, name, request.include_internal_keys)
         messages: list[bytes] = []
@@ -106,7 +101,7 @@ class LocalShard:
         """Ends a session."""
         _refusing(lambda: self.shard.close_session(session_id))
 
-    def expire(self) -> None:
+    def expire_sessions(self) -> None:
         """Ends the sessions whose time is over."""
         self.shard.expire_sessions()
 

@@ -24,10 +24,10 @@ _Shipment = tuple[bytes | None, Status | None, bool, bool]
 class Call:
     """One call, as its handler sees it. All methods may be called from any thread, at any time.
 
-    Two rules keep it simple. On the way out one batch is under way at a time (`_sending`), and its completion
-    starts the next. All else, the callbacks and what is to be received, is done by one thread at a time, the one
-    that has the turn (`_running`); a thread that finds the turn taken notes what is due and leaves. The lock
-    guards these notes; it is never held over a callback or a call of the core.
+    Two rules keep it simple. On the way out one batch is under way at a time (`_sending`), and its
+    completion starts the next. All else, the callbacks and what is to be received, is done by one thread at
+    a time, the one that has the turn (`_running`); a thread that finds the turn taken notes what is due and
+    leaves. The lock guards these notes; it is never held over a callback or a call of the core.
     """
 
     __slots__ = (
@@ -290,8 +290,8 @@ class Call:
             self._receiving = True
             self._pending += 1
             return self._start_receiving
-        # The wait for a message also tells of the end, so only without one a watch is needed; and a call that is
-        # answered at once gets it in one batch with its status.
+        # The wait for a message also tells of the end, so only without one a watch is needed; and a call that
+        # is answered at once gets it in one batch with its status.
         if not (self._receiving or self._watching):
             self._watching = True
             self._pending += 1

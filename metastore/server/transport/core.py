@@ -32,6 +32,7 @@ NEEDED_NAMES = (
     "CallError.ok",
     "CompletionQueue.poll",
     "CompletionQueue.shutdown",
+    "CompletionType.queue_timeout",
     "ReceiveCloseOnServerOperation",
     "ReceiveMessageOperation.message",
     "SendInitialMetadataOperation",
@@ -47,6 +48,7 @@ NEEDED_NAMES = (
     "auth_context",
 )
 NO_FLAGS = 0
+PAST = 0.0  # a deadline in seconds since the epoch
 
 
 def require_names(module: Any) -> None:
@@ -99,8 +101,9 @@ class CoreServer:
             port = self._server.add_http2_port(address.encode(), credentials._credentials)
         return int(port)
 
-    def poll_ready(self):
-        event = self._queue.poll(0)
+    def poll_ready(self) -> Event | None:
+        """An event that is ready now, if any."""
+        event = self._queue.poll(PAST)
         return None if event.completion_type == cygrpc.CompletionType.queue_timeout else event
 
     def request_call(self, tag: Tag) -> None:

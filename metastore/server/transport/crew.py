@@ -4,39 +4,53 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 
 from metastore.server.transport.core import Event
 
 OnError = Callable[[str, BaseException], None]
+Action = Callable[[], None]
 
 STUCK_AFTER_S = 0.01
-import os
-HAND=os.environ.get('HAND','1')=='1'
+SLOW_ACTION_S = 0.001
+EVENTS_BEFORE_ACTION_MAX = 64
 
 
 class Crew:
     """Leader and followers.
 
-    The leader polls and runs each event's callback itself: no message changes threads, and threads do not fight
-    for the interpreter, which doubles the cost of a message. A callback that is about to block says so with
-    `hand_over`; one that blocks without a word is noticed after one or two times `STUCK_AFTER_S`. Either way a
-    follower takes the lead, and the old leader becomes a follower once its callback has returned.
+    The leader polls and runs each event's callback itself: no message changes threads, and threads do not
+    fight for the interpreter, which doubles the cost of a message. When a callback blocks, this is noticed
+    after one or two times `STUCK_AFTER_S`: a follower takes the lead, and the old leader follows when it is
+    back.
 
-    Who leads is about speed only. A thread that is deposed at an awkward moment polls once more beside the new
-    leader, which is as correct as polling alone.
+    What is known to block, an fsync, is deferred: the leader first takes in all events that are ready, so
+    that what they ask for shares one fsync, and then goes to the disk itself. It gives up the lead before
+    if more actions wait or the last one was slow; on a quick disk, waking a follower would cost more than
+    it gains.
+
+    Who leads is about speed only. A thread that is deposed at an awkward moment polls once more beside the
+    new leader, which is as correct as polling alone.
     """
 
-    def __init__(self, poll: Callable[[], Event], poll_ready, size: int, on_error: OnError) -> None:
+    def __init__(
+        self,
+        poll: Callable[[], Event],
+        poll_ready: Callable[[], Event | None],
+        size: int,
+        on_error: OnError,
+    ) -> None:
         assert size >= 1
         self._poll = poll
         self._poll_ready = poll_ready
-        self._deferred = {}
         self._on_error = on_error
         self._baton = threading.Lock()  # held by the leader
-        self._change = threading.Lock()  # guards giving up the lead
+        self._change = threading.Lock()  # guards giving up the lead, and what is deferred
         self._leader: int | None = None
-        self._busy = False  # the leader is running a callback
-        self._turn = 0  # how many callbacks leaders have begun
+        self._deferred: dict[Action, None] = {}  # a set that keeps its order
+        self._last_action_s = 0.0
+        self._is_busy = False  # the leader runs a callback or an action
+        self._turn = 0  # how many of them leaders have begun
         self._finished = threading.Event()
         self._pollers = [
             threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True)
@@ -45,9 +59,21 @@ class Crew:
         self._watcher = threading.Thread(target=self._watch, name="grpc-poller-watch", daemon=True)
 
     def start(self) -> None:
-        """Starts the threads; they end when `poll` yields an event without a tag."""
+        """Starts the threads; they end when `poll` yields an event without a tag and no action waits."""
         for thread in (*self._pollers, self._watcher):
             thread.start()
+
+    def defer(self, action: Action) -> None:
+        """Runs an action after the events that are ready; equal ones that wait count as one.
+
+        This is for callbacks of the leader. Any other thread runs the action at once.
+        """
+        with self._change:
+            is_leader = self._leader == threading.get_ident()
+            if is_leader:
+                self._deferred[action] = None
+        if not is_leader:
+            action()
 
     def has_this_thread(self) -> bool:
         """Whether the caller is one of the crew."""
@@ -60,56 +86,62 @@ class Crew:
         self._finished.set()
         self._watcher.join()
 
-    def defer(self, action: Callable[[], None]) -> None:
-        with self._change:
-            if self._leader == threading.get_ident():
-                self._deferred.setdefault(action)
-                return
-        action()
-
     def _serve(self) -> None:
         me = threading.get_ident()
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             self._baton.acquire()
             self._leader = me
-            self._busy = False
-            more = self._lead(me)
+            self._is_busy = False
+            has_more = self._lead(me)
             self._depose(me)
 
     def _lead(self, me: int) -> bool:
-        """Runs events while this thread leads; whether there may be more."""
+        """Runs events and actions while this thread leads; whether there may be more."""
         poll = self._poll
-        taken = 0
+        taken = 0  # events since an action was deferred
         while self._leader == me:
-            if self._deferred:
-                taken += 1
-                event = self._poll_ready() if taken < 64 else None
-                if event is None:
-                    with self._change:
-                        action = next(iter(self._deferred)); del self._deferred[action]
-                    if HAND: self._depose(me)
-                    else: self._busy=True; self._turn+=1
-                    action()
-                    self._busy=False
-                    taken = 0
-                    continue
-            else:
+            if not self._deferred:
                 event = poll()
-            tag = event.tag
-            if tag is None:
+            elif taken < EVENTS_BEFORE_ACTION_MAX:
+                taken += 1
+                event = self._poll_ready()
+            else:
+                event = None
+            if event is not None and event.tag is not None:
+                self._run(me, event.tag, event)
+                # An event holds its call: kept over the next poll, it would hinder the server's shutdown.
+                event = None
+            elif self._deferred:
+                taken = 0
+                self._act(me)
+            else:
                 return False
-            self._busy = True
-            self._turn += 1
-            try:
-                tag(event)
-            except BaseException as error:
-                self._on_error("transport", error)
-            # An event holds its call: kept over the next poll, it would hinder the server's shutdown.
-            event = tag = None
-            if self._leader == me:
-                self._busy = False
         return True
+
+    def _run(self, me: int, callback: Callable[..., None], *arguments: Event) -> None:
+        if self._leader == me:
+            self._is_busy = True
+            self._turn += 1
+        try:
+            callback(*arguments)
+        except BaseException as error:
+            self._on_error("transport", error)
+        if self._leader == me:
+            self._is_busy = False
+
+    def _act(self, me: int) -> None:
+        """Runs the oldest of the deferred actions."""
+        with self._change:
+            if self._leader != me:
+                return  # the new leader will
+            action = next(iter(self._deferred))
+            del self._deferred[action]
+        if self._deferred or self._last_action_s > SLOW_ACTION_S:
+            self._depose(me)
+        began_s = monotonic()
+        self._run(me, action)
+        self._last_action_s = monotonic() - began_s
 
     def _depose(self, leader: int) -> None:
         with self._change:
@@ -121,6 +153,6 @@ class Crew:
         seen = self._turn
         while not self._finished.wait(STUCK_AFTER_S):
             leader, turn = self._leader, self._turn
-            if self._busy and turn == seen and leader is not None:
+            if self._is_busy and turn == seen and leader is not None:
                 self._depose(leader)
             seen = turn

@@ -9,7 +9,7 @@ import grpc
 
 from metastore.server.transport.call import Call
 from metastore.server.transport.core import CoreServer, Event
-from metastore.server.transport.crew import Crew, OnError
+from metastore.server.transport.crew import Action, Crew, OnError
 from metastore.server.transport.handler import Handler
 
 Router = Callable[[Call], Handler | None]
@@ -35,8 +35,8 @@ class GrpcServer:
     """Takes calls, and gives each to the handler that the router makes for it.
 
     Where the router returns None the call ends with UNIMPLEMENTED, unless the router has finished it already.
-    `on_error` is told of exceptions in router and handlers, together with the method, and must not raise. Options
-    are channel arguments of grpcio; they come after `OPTIONS`.
+    `on_error` is told of exceptions in router and handlers, together with the method, and must not raise.
+    Options are channel arguments of grpcio; they come after `OPTIONS`.
     """
 
     def __init__(
@@ -74,7 +74,13 @@ class GrpcServer:
         """Begins to serve."""
         self._start(is_accepting=True)
 
-    def defer(self, action):
+    def defer(self, action: Action) -> None:
+        """Runs an action that may block, like a group commit, once all messages that are there are taken in.
+
+        Called in a callback, it has the action run after the callback's return, by a thread of the server;
+        the same action deferred again before it runs is run once. Called elsewhere, it runs the action
+        itself.
+        """
         self._crew.defer(action)
 
     def stop(self, grace_s: float) -> None:

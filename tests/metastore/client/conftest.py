@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from metastore.client.client import Client
-from support.fixtures import pytest_runtest_makereport, start_server  # noqa: F401
+from support.fixtures import pytest_runtest_makereport  # noqa: F401
 from support.server import ServerProcess
 
 SHARDS = 3

@@ -194,7 +194,7 @@ def test_a_slow_reader_of_a_scan_misses_no_deadline(store: ScriptedStore) -> Non
         yield pb.ListResponse(keys=[b"b"])
 
     store.answers["List"] = two_messages
-    with Client(store.address, request_timeout_s=0.2) as client:
+    with Client(store.address, request_timeout_s=3.0) as client:
         keys = client.list()
         assert next(keys) == "a"
         for thread in threading.enumerate():

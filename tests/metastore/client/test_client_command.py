@@ -157,8 +157,11 @@ def test_list_prints_one_key_a_line(line: CommandLine, client: Client, root: str
     assert line.run("list", *bounds).splitlines() == [keys[0], f"{root}/b\\x1b", keys[2]]
     assert line.json("list", *bounds) == [{"key": key} for key in keys]
     assert line.run("list", "-s", "x", "-e", "x") == ""
-    assert "__oxia/" not in line.run("list")
-    assert "__oxia/" in line.run("list", "--internal-keys")
+    internal = f"__oxia/zz-test{root}"
+    client.put(internal, b"")
+    assert internal not in line.run("list").splitlines()
+    assert internal in line.run("list", "--internal-keys").splitlines()
+    client.delete(internal)
 
 
 def test_range_scan_prints_a_table(line: CommandLine, client: Client, root: str) -> None:

@@ -168,6 +168,7 @@ def test_every_example_is_a_call_that_works(operation: str, capsys: pytest.Captu
         (["get", "k", "-t", "nearest"], "invalid choice: 'nearest'"),
         (["delete-range", "-s", "a"], "required: -e/--key-max"),
         (["sequence-updates", "k"], "required: -p/--partition-key"),
+        (["list", "--index", "i"], "without an end"),
         (["notifications", "--count", "0"], "no count"),
         (["list", "--request-timeout", "soon"], "no time"),
         (["list", "--request-timeout", "0s"], "leaves no time"),

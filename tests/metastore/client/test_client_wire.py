@@ -94,6 +94,12 @@ def test_the_empty_index_name_is_an_index() -> None:
     assert not wire.KeyRange("a", "b").scan_request(0).HasField("secondary_index_name")
 
 
+def test_a_range_of_an_index_needs_an_end() -> None:
+    with pytest.raises(InvalidRequest, match=r"of index 'i'.*without an end"):
+        wire.KeyRange("a", "", "i")
+    assert wire.KeyRange("a", "").end == ""
+
+
 def test_versions_tell_absent_from_empty() -> None:
     plain = answers.version_of(pb.Version(version_id=1, modifications_count=2, created_timestamp=3))
     assert plain == Version(1, 2, 3, 0, None, None)

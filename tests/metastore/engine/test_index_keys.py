@@ -23,7 +23,7 @@ from metastore.engine.keys import KeyOrder, key_order
 ORDERS = pytest.mark.parametrize(
     "order", [key_order("hierarchical"), key_order("natural")], ids=lambda order: order.name
 )
-BUDGET = settings(max_examples=200, deadline=None, database=None, derandomize=True)
+BUDGET = settings(max_examples=100, deadline=None, database=None, derandomize=True)
 
 
 

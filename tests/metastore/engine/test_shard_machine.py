@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 
 from metastore.clock import ManualClock
-from metastore.engine.errors import EngineError
-from metastore.server import wire
-from metastore.server.errors import RpcError, rpc_error
 from shard_model.machine import ShardMachine
 from shard_model.protocol import ShardUnderTest
 from support.local_shard import LocalShard
@@ -25,43 +20,12 @@ BUDGET = settings(
 )
 
 
-class EngineShard(LocalShard):
-    """A shard that is also given several requests while no round can begin."""
-
-    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | RpcError]:
-        answers: list[bytes | RpcError | None] = [None] * len(raws)
-
-        def submit(place: int, raw: bytes) -> None:
-            def done(result: Any, error: BaseException | None) -> None:
-                answers[place] = wire.encode_write_result(result) if error is None else refusal(error)
-
-            try:
-                self.shard.submit_write(wire.decode_write(raw)[1], done)
-            except (EngineError, wire.WireError) as error:
-                answers[place] = refusal(error)
-
-        def submit_all() -> None:
-            for place, raw in enumerate(raws):
-                submit(place, raw)
-
-        self.shard.rounds.between_rounds(submit_all)
-        given = [answer for answer in answers if answer is not None]
-        assert len(given) == len(raws), "everything is answered when the rounds are over"
-        return given
-
-
-def refusal(error: BaseException) -> RpcError:
-    known = rpc_error(error)
-    assert known is not None, error
-    return known
-
-
 class EngineMachine(ShardMachine):
     """Every run has a folder of its own, which it leaves empty."""
 
     def open_shard(self, clock: ManualClock) -> ShardUnderTest:
         self.folder = TemporaryDirectory(prefix="tidemark-shard-")
-        return EngineShard(Path(self.folder.name), self.sorting, clock)
+        return LocalShard(Path(self.folder.name), self.sorting, clock)
 
     def teardown(self) -> None:
         try:

@@ -161,7 +161,7 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TreeMachine.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=25, deadline=None, database=None, derandomize=True
+    max_examples=100, stateful_step_count=25, deadline=None, database=None, derandomize=True
 )
 TestTreeMachine = TreeMachine.TestCase
 

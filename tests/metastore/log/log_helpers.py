@@ -29,7 +29,7 @@ def small_options(
     )
 
 
-ONE_SEGMENT = small_options(segment_bytes_max=1 << 20)
+ONE_SEGMENT = small_options(segment_bytes_max=1 << 24)
 
 
 class SwitchedFault(Faults):

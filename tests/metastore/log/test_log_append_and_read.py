@@ -186,7 +186,7 @@ def test_a_closed_log_takes_nothing_and_closing_twice_is_harmless(tmp_path: Path
     log.close()
     log.close()
     for change in (lambda: log.append([b"b"], TIME_MS), log.sync, lambda: log.trim(1, 1)):
-        with pytest.raises(LogFailed, match="closed"):
+        with pytest.raises(LogFailed, match="the log is closed"):
             change()
 
 
@@ -200,7 +200,7 @@ def test_a_damaged_older_frame_is_found_by_the_read_that_meets_it(tmp_path: Path
     path.write_bytes(data)
     with opened(tmp_path / "log", small_options()) as log:
         assert log.read(0, 1)[0].entries == numbered(0, 1)
-        with pytest.raises(LogDamaged, match="checksum") as caught:
+        with pytest.raises(LogDamaged, match="fails its checksum") as caught:
             log.read(0)
         assert (caught.value.path, caught.value.position) == (path, second_frame)
         assert log.read(log.durable_end - 1)
@@ -210,7 +210,7 @@ def test_a_file_that_vanishes_is_damage_and_no_trim(tmp_path: Path) -> None:
     with opened(tmp_path / "log", small_options()) as log:
         append_synced(log, *[[entry] for entry in numbered(0, 40)])
         segment_files(tmp_path / "log")[1].unlink()
-        with pytest.raises(LogDamaged, match="missing"):
+        with pytest.raises(LogDamaged, match="the file is missing"):
             all_frames(log)
 
 

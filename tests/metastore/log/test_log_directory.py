@@ -33,8 +33,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 def check_refused(directory: Path, named: Path, reason: str, durable_floor: int = 0) -> None:
-    with pytest.raises(LogDamaged, match=reason) as caught:
+    with pytest.raises(LogDamaged) as caught:
         Log.open(directory, small_options(), durable_floor=durable_floor)
+    assert reason in caught.value.reason
     assert caught.value.path == named
     assert str(named) in str(caught.value)
 
@@ -60,7 +61,7 @@ def test_an_empty_directory_is_found_by_who_knows_what_was_durable(tmp_path: Pat
 def test_a_copy_under_another_name_is_refused(directory: Path) -> None:
     copy = directory / f"{1000:020d}.log"
     shutil.copy(segment_files(directory)[1], copy)
-    check_refused(directory, copy, "name")
+    check_refused(directory, copy, "belies")
 
 
 def test_a_segment_of_another_log_is_refused(directory: Path, tmp_path: Path) -> None:
@@ -73,13 +74,13 @@ def test_a_segment_of_another_log_is_refused(directory: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["notes.txt", "1.log", "00000000000000000000.log.bak", "x.new"])
 def test_a_foreign_file_is_refused(directory: Path, name: str) -> None:
     (directory / name).write_bytes(b"hello")
-    check_refused(directory, directory / name, "foreign")
+    check_refused(directory, directory / name, "a foreign file")
     assert (directory / name).read_bytes() == b"hello"
 
 
 def test_a_foreign_directory_is_refused(directory: Path) -> None:
     (directory / f"{5000:020d}.log").mkdir()
-    check_refused(directory, directory / f"{5000:020d}.log", "foreign")
+    check_refused(directory, directory / f"{5000:020d}.log", "a foreign file")
 
 
 def test_a_newer_format_is_named_as_such(directory: Path) -> None:

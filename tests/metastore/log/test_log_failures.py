@@ -40,7 +40,7 @@ def test_a_failed_sync_stops_the_log_for_ever(tmp_path: Path, error_number: int)
         append_synced(log, [b"durable"])
         log.append([b"doubtful"], TIME_MS)
         fault.error_number = error_number
-        with pytest.raises(LogFailed, match="syncing failed"):
+        with pytest.raises(LogFailed, match=": syncing failed"):
             log.sync()
         fault.error_number = 0
         check_stopped(log)
@@ -154,7 +154,7 @@ def test_a_failed_sync_of_the_directory_stops_the_log(
     with opened(tmp_path / "log", small_options()) as log:
         append_synced(log, [b"x" * 600], [b"y" * 600])
         monkeypatch.setattr("metastore.log.directory.sync_directory", refuse)
-        with pytest.raises(LogFailed, match="directory"):
+        with pytest.raises(LogFailed, match="syncing the directory failed"):
             log.append([b"z" * 600], TIME_MS) if change == "roll" else log.trim(1, TIME_MS + 1)
         check_stopped(log)
     monkeypatch.undo()

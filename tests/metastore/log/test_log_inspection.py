@@ -58,7 +58,7 @@ def test_a_torn_tail_is_announced_and_left_alone(directory: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "position", "reason"),
-    [(1, 100, "damaged or missing"), (-1, 100, "had been durable"), (1, 20, "checksum")],
+    [(1, 100, "damaged or missing"), (-1, 100, "had been durable"), (1, 20, "header fails its checksum")],
 )
 def test_damage_is_reported_for_the_file_that_has_it(
     directory: Path, number: int, position: int, reason: str
@@ -85,5 +85,5 @@ def test_a_missing_segment_and_foreign_files_are_reported(directory: Path) -> No
     (directory / f"{160:020d}.log.new").write_bytes(b"")
     problems = [report.problem for report in inspect(directory) if report.problem is not None]
     assert len(problems) == 2
-    assert "foreign" in problems[0]
+    assert "a foreign file" in problems[0]
     assert "a segment is missing" in problems[1]

@@ -13,6 +13,7 @@ from log_helpers import ONE_SEGMENT, TIME_MS, all_entries, append_synced, number
 
 from metastore.log import Log, LogDamaged
 from metastore.log.format import FRAME_OVERHEAD_BYTES, SECTOR_BYTES, SEGMENT_HEADER_BYTES
+from metastore.log.recovery import PIECE_BYTES
 from metastore.log.window import write_exactly
 
 KEPT = numbered(0, 3)
@@ -189,6 +190,17 @@ def test_a_torn_frame_before_others_of_the_same_sync_is_cut_with_them(tmp_path: 
     check_cut(path, KEPT, start)
 
 
+@pytest.mark.parametrize("inside", range(-8, 48, 8))
+def test_what_proves_a_frame_durable_is_found_wherever_it_stands(tmp_path: Path, inside: int) -> None:
+    """The search reads piece by piece; a header may stand across the border of two."""
+    large = [b"L" * (PIECE_BYTES - inside - FRAME_OVERHEAD_BYTES - 4)]
+    path, start = make_log(tmp_path / "log", KEPT, large)
+    with opened(path.parent) as log:
+        append_synced(log, [b"later"])
+    blank(path, start + 200, start + 5000)
+    check_refused(path, start)
+
+
 def test_a_torn_frame_that_the_caller_knows_to_be_durable_is_damage(tmp_path: Path) -> None:
     path, start = make_log(tmp_path / "log", KEPT, LOST)
     blank(path, start + 200, start + frame_bytes(LOST))
@@ -232,7 +244,13 @@ def test_frames_of_an_unfinished_sync_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a failed sync left in the kernel's memory only is brought to the disk before it is trusted."""
-    path, start = make_log(tmp_path / "log", [b"k" * 100_000], LOST, synced=False)
+    synced, unsynced = [b"s" * 100_000], [[b"u" * 100_000], [b"n" * 90_000], [b"s" * 30]]
+    with opened(tmp_path / "log") as log:
+        append_synced(log, synced)
+        for entries in unsynced:
+            log.append(entries, TIME_MS)
+    start = SEGMENT_HEADER_BYTES + frame_bytes(synced)
+    end = start + sum(frame_bytes(entries) for entries in unsynced)
     written: list[tuple[int, int]] = []
 
     def recorded(fd: int, data: bytes, position: int) -> None:
@@ -240,6 +258,6 @@ def test_frames_of_an_unfinished_sync_are_written_again(
         write_exactly(fd, data, position)
 
     monkeypatch.setattr("metastore.log.recovery.write_exactly", recorded)
-    with opened(path.parent) as log:
-        assert all_entries(log) == [b"k" * 100_000, *LOST]
-    assert written == [(start, start + frame_bytes(LOST))]
+    with opened(tmp_path / "log") as log:
+        assert all_entries(log) == [*synced, *(entry for entries in unsynced for entry in entries)]
+    assert written == [(start, end)]
