@@ -10,8 +10,8 @@ It promises
 - one harness and one result schema (`report`) for every benchmark of the project: new work is a new module
   with a function `groups(settings)`, named once in `suite`;
 - a lean load generator (`lean_client`): requests are serialized before the clock starts, and one thread
-  drives grpcio's core, since grpcio's public interface costs more per message than the servers do.
-  `--client sync` measures with that public interface, which is what a Python program sees;
+  writes their HTTP/2 frames itself, since grpcio's public interface costs more per message than the servers
+  do. `--client sync` measures with that public interface, which is what a Python program sees;
 - charges to the right account: while one server works, the others are stopped by signal, so that what a
   server puts off is paid in its own turns;
 - answers are checked: the first and the last answer of each turn are parsed and compared with what was asked.

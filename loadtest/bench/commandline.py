@@ -44,7 +44,8 @@ examples:
   python -m loadtest.bench --json bench.json            also the result as JSON, with every repeat
   python -m loadtest.bench --client sync                as a program on grpcio's public interface sees it
 
-exit status: 0 if everything was measured, whatever the verdicts; 1 if some lines could not be; 2 for bad usage."""
+exit status: 0 if everything was measured, whatever the verdicts; 1 if some lines could not be measured;
+2 for bad usage."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -124,6 +125,8 @@ def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tu
         plan = replace(plan, repeats=options.repeats, slow_repeats=min(options.repeats, plan.slow_repeats))
     if not options.directory.is_dir():
         raise BenchError(f"--directory {options.directory}: no such directory")
+    if options.json is not None and not options.json.absolute().parent.is_dir():
+        raise BenchError(f"--json {options.json}: no such directory")
     programs = [tidemark()]
     binary = Path(environment[OXIA_VARIABLE]) if environment.get(OXIA_VARIABLE) else None
     if binary is not None:

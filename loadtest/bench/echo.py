@@ -1,4 +1,4 @@
-"""A gRPC server that returns every message, on grpcio's public synchronous interface: `... echo HOST:PORT`."""
+"""A gRPC server that returns every message, on grpcio's synchronous interface: `... echo HOST:PORT`."""
 
 from __future__ import annotations
 

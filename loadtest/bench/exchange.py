@@ -1,4 +1,4 @@
-"""What a load generator does, whichever way it drives gRPC: send, keep a window outstanding, take the times."""
+"""What every load generator does: send, keep a window of requests outstanding, take the times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic of figures: percentile, median, spread, ratio, verdict. No I/O, no opinion on what is measured."""
+"""Arithmetic of figures: percentile, median, spread, ratio, verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def relative_spread(values: Sequence[float]) -> float:
 
 
 def summarize(metric: Metric, samples: Sequence[Sample], hidden: frozenset[str]) -> Figure:
-    """One metric's figure over all turns; the sample's keys outside `hidden` become details, by their medians."""
+    """One metric's figure over all turns; keys of the samples outside `hidden` become details, by medians."""
     repeats = tuple(sample[metric.key] for sample in samples)
     worst = min if metric.better is Better.HIGHER else max
     value = worst(repeats) if metric.summary is Summary.WORST else median(repeats)

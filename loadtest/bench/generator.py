@@ -1,4 +1,4 @@
-"""The load generator as a process of its own, so that it shares neither heap nor lock with what it measures."""
+"""The load generator as a process of its own, which shares neither heap nor lock with the benchmark."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _load(task: LoadTask, client_name: str) -> Sample:
 
 
 def _probe(task: ProbeTask) -> bool:
-    """First the port, often; then one call. A channel that met a closed port would wait before it tries again."""
+    """First the port, often; then one call: a channel that met a closed port would wait before the next try."""
     deadline_s = time.monotonic() + task.seconds
     while not _accepts(task.address):
         if time.monotonic() > deadline_s:

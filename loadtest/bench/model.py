@@ -89,8 +89,8 @@ def nothing_to_prepare(_subject: Any) -> None:
 class Line(Generic[Subject]):
     """One kind of work, measured alike on every side of its group.
 
-    `prepare` runs once per side before the first turn, off the clock. A slow line (its work has a size of its own,
-    whatever the turn's seconds) has fewer turns and no warm-up.
+    `prepare` runs once per side before the first turn, off the clock. A slow line (its work has a size of its
+    own, whatever the turn's seconds) has fewer turns and no warm-up.
     """
 
     name: str
@@ -121,7 +121,7 @@ Lookup = Callable[[str, str], Mapping[str, Figure] | None]
 
 @dataclass(frozen=True)
 class Derived:
-    """A row that is computed from other rows; our side is the first that `compute` gives. None: cannot be told."""
+    """A row that is computed from other rows; `compute` gives our side first, or None if it cannot be told."""
 
     name: str
     title: str

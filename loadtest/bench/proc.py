@@ -67,7 +67,7 @@ def parse_cpu_ticks(stat: str) -> int:
 
 
 def parse_busy_ticks(stat: str) -> int:
-    """The time that all processors were not idle, from /proc/stat's first line; guests count as users already."""
+    """The time that all processors were not idle, from /proc/stat; guests count as users."""
     name, user, nice, system, _idle, _waiting, *more = stat.splitlines()[0].split()
     assert name == "cpu"
     return sum(int(ticks) for ticks in (user, nice, system, *more[:3]))

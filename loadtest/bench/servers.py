@@ -114,8 +114,7 @@ class Server:
     @property
     def pid(self) -> int:
         """The parent process of the server."""
-        assert self._process is not None, f"{self.side} is not running"
-        return self._process.pid
+        return self._running().pid
 
     def start(self) -> float:
         """Starts the process; returns the seconds until it answered its first request."""
@@ -134,11 +133,11 @@ class Server:
 
     def stop(self) -> None:
         """Ends the process in order, within a limit."""
-        assert self._process is not None, f"{self.side} is not running"
+        process = self._running()
         self.resume()
-        self._process.terminate()
+        process.terminate()
         try:
-            self._process.wait(STOP_LIMIT_S)
+            process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired as error:
             raise BenchError(f"{self.side} did not stop within {STOP_LIMIT_S:g} s of SIGTERM") from error
         finally:
@@ -179,6 +178,11 @@ class Server:
             if now_s - before_s <= QUIET_SHARE * SETTLE_WINDOW_S:
                 return
             before_s = now_s
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BenchError(f"{self.side} is not running any more")
+        return self._process
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:

@@ -1,4 +1,4 @@
-"""The store as it grows: the same work at several sizes, the largest in full; reopening, memory at rest, listing."""
+"""The store as it grows: the same work at several sizes, reopening, memory at rest, listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator on grpcio's public synchronous interface: what a Python program sees (`--client sync`)."""
+"""The load generator on grpcio's synchronous interface: what a Python program sees (`--client sync`)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,10 @@ from loadtest.bench.report import DERIVED_GROUP, Report, Row
 
 ABSENT = "-"
 OTHERS_SHARE_QUIET = 0.1
+LEGEND = """\
+A figure is the median of its repeats (of a longest wait: the
+worst), and spread is (greatest - least) / median. Held to: a goal, as a fraction of a peer's figure (more
+than 1 is better than the peer, whichever way the unit points), with a floor below it; or a bound."""
 DERIVED_TITLE = "Held against each other"
 
 
@@ -94,13 +98,10 @@ def _aligned(lines: Sequence[Sequence[str]], left: Iterable[int]) -> str:
 
 
 def _circumstances(report: Report) -> str:
-    machine = ", ".join(f"{key} {value}" for key, value in report.machine.items())
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    plan = ", ".join(f"{key} {value}" for key, value in report.plan.items())
     others = report.others_share()
-    warning = f"Processes outside of the run took {others:.0%} of the processors: measure again on a quiet machine.\n"
-    return (
-        f"{warning if others > OTHERS_SHARE_QUIET else ''}Machine: {machine}\nVersions: {versions}\nPlan: {plan}\n"
-        f"Started {report.started_at}, took {report.duration_s:.0f} s. A figure is the median of its repeats; spread "
-        "is (greatest - least) / median; a ratio of more than 1 means that ours is better."
-    )
+    lines = [f"Processes outside of the run took {others:.0%} of the processors: measure on a quiet machine."]
+    lines = lines if others > OTHERS_SHARE_QUIET else []
+    for name, values in (("Machine", report.machine), ("Versions", report.versions), ("Plan", report.plan)):
+        lines.append(f"{name}: " + ", ".join(f"{key} {value}" for key, value in values.items()))
+    lines.append(f"Started {report.started_at}, took {report.duration_s:.0f} s. {LEGEND}")
+    return "\n".join(lines)

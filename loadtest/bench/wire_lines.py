@@ -1,4 +1,4 @@
-"""The same requests to every server: puts and gets, one by one and by batches, and scans, on a small store."""
+"""The same requests to every server: puts, gets and scans, one by one and by batches, on a small store."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ ALL_KEYS_END = KEY_ROOT + b"/ns-~/"
 
 
 def record_numbers(records: int, order: str) -> Sequence[int]:
-    """The numbers that a pool's operations go to: all in order, or drawn at random, a sample if they are many."""
+    """The numbers of a pool's records: all in order, or drawn at random; a sample if they are many."""
     if order == "sorted":
         return range(min(records, POOL_OPERATIONS))
     assert order == "random", order
@@ -104,7 +104,7 @@ def put_request(number: int, value: bytes, state: int | None) -> bytes:
 
 @lru_cache(maxsize=2)
 def put_pool(records: int, order: str, index: str) -> tuple[bytes, ...]:
-    """Single puts. `index` is "none", "same" (an entry that a record keeps) or "moving" (a new one each time)."""
+    """Single puts. `index` is "none", "same" (a record keeps its entry) or "moving" (it gets another)."""
     assert index in ("none", "same", "moving"), index
     source = random.Random(SEED + 1)
 

@@ -19,35 +19,40 @@ _CHUNK_MAX = 256
 
 
 def highest_key(view: View, order: KeyOrder, prefix: bytes) -> bytes | None:
-    """What a new subscriber of a sequence is told first: the greatest key of its range, whoever made it."""
-    start, stop = order.encode(prefix + b"-%020d" % 0), order.encode(prefix + b"-%020d" % REPORTED_END)
-    items = view.descending(Table.RECORDS, start, stop, 1) if start < stop else []
-    return order.decode(items[0][0]) if items else None
+    """What a new subscriber of a sequence is told first."""
+    return _greatest_key(view, order, prefix, REPORTED_END)
 
 
-def _greatest_numbers(view: View, order: KeyOrder, prefix: bytes) -> list[int]:
-    """The numbers of the greatest key `prefix-numbers`; other keys between them do not disturb."""
-    start = order.encode(prefix + b"-")
-    stop = order.encode(prefix + b"-%020d" % (limits.SEQUENCE_NUMBER_MAX + 1))
+def _greatest_key(view: View, order: KeyOrder, prefix: bytes, end: int) -> bytes | None:
+    """The greatest key of a sequence whose first number is below `end`; other keys between them do not disturb."""
+    start, stop = order.encode(prefix + b"-"), order.encode(prefix + b"-%020d" % end)
     chunk = 1
     while start < stop:
         items = view.descending(Table.RECORDS, start, stop, chunk)
         for encoded, _ in items:
-            suffix = order.decode(encoded)[len(prefix) + 1 :]
-            if _NUMBERS.fullmatch(suffix):
-                numbers = [int(part) for part in suffix.split(b"-")]
-                if max(numbers) <= limits.SEQUENCE_NUMBER_MAX:
-                    return numbers
+            key = order.decode(encoded)
+            if _numbers(prefix, key):
+                return key
         if len(items) < chunk:
             break
         stop = items[-1][0]
         chunk = min(chunk * 4, _CHUNK_MAX)
-    return []
+    return None
+
+
+def _numbers(prefix: bytes, key: bytes) -> list[int]:
+    """The numbers of a key of the sequence; none if the key only looks alike."""
+    suffix = key[len(prefix) + 1 :]
+    if not _NUMBERS.fullmatch(suffix):
+        return []
+    numbers = [int(part) for part in suffix.split(b"-")]
+    return numbers if max(numbers) <= limits.SEQUENCE_NUMBER_MAX else []
 
 
 def next_key(view: View, order: KeyOrder, prefix: bytes, deltas: tuple[int, ...]) -> bytes:
     """The key that a sequence put gets; refuses deltas that do not fit the sequence."""
-    parts = _greatest_numbers(view, order, prefix)
+    base = _greatest_key(view, order, prefix, limits.SEQUENCE_NUMBER_MAX + 1)
+    parts = [] if base is None else _numbers(prefix, base)
     if len(parts) > len(deltas):
         raise InvalidRequest(
             f"sequence {shown(prefix)} is numbered by {len(parts)} parts, "

@@ -24,10 +24,11 @@ from metastore.engine import limits, read
 from metastore.engine.change import DELETED_FROM, PUT_INTO, Table, decode
 from metastore.engine.errors import InvalidSessionTimeout, ShardStopped, StoreDamaged, StoreInUse
 from metastore.engine.feeder import Feeder
-from metastore.engine.keys import key_order
+from metastore.engine.keys import INTERNAL_PREFIX, key_order
 from metastore.engine.notifications import NotificationBatch, notifications_of
 from metastore.engine.operations import Get, Range, WriteBatch, WriteResult
 from metastore.engine.overlay import Generation
+from metastore.engine.record import HEADER, encode_entry, encode_times, encode_version
 from metastore.engine.rounds import Chain, Done, Request, Rounds
 from metastore.engine.scan import Scan
 from metastore.engine.sequence import highest_key
@@ -40,6 +41,7 @@ from metastore.faults import NO_FAULTS, Faults
 from metastore.log import Log, LogError, LogOptions
 
 LOAD_CHUNK = 1000
+INTERNAL_KEY = INTERNAL_PREFIX + b"term"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Shard:
                     generation.size_bytes += len(payload)
                 offset = frame.first_offset + len(frame.entries)
         self._store.publish(generation, Applied(offset, version_id))
+        self._show_internal_record()
         now_s = self._clock.monotonic_s()
         start = b""
         while True:
@@ -128,6 +131,14 @@ class Shard:
             if len(items) < LOAD_CHUNK:
                 return
             start = items[-1][0] + b"\0"
+
+    def _show_internal_record(self) -> None:
+        """Puts a record of the store's own behind all users' records: what lists internal keys expects to see one."""
+        encoded = self.order.encode(INTERNAL_KEY)
+        if self._store.view.get(Table.RECORDS, encoded) is None:
+            entry = encode_entry(encode_version(0, 0, encode_times(0, 0), None, None), b"1", INTERNAL_KEY)
+            record = HEADER.pack(0, 0, 0, 0) + entry
+            self._store.active.layers[Table.RECORDS].entries[encoded] = record
 
     # -- writing
 

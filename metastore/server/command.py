@@ -29,7 +29,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_network_options(parser)
     _add_data_options(parser)
     _add_security_options(parser)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file with these settings and [[namespaces]]")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file: these settings, [[namespaces]]")
     parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
     parser.set_defaults(run=run)
 
@@ -61,7 +61,9 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="true|false",
         help="fsync before answering (default true); false survives a kill, not a power cut",
     )
-    parser.add_argument("--quota", metavar="SIZE", help="what a shard's records may take, e.g. 10GiB (default: no limit)")
+    parser.add_argument(
+        "--quota", metavar="SIZE", help="what a shard's records may take, e.g. 10GiB (default: no limit)"
+    )
 
 
 def _add_security_options(parser: argparse.ArgumentParser) -> None:

@@ -215,5 +215,5 @@ def _typed(where: str, table: dict[str, Any], example: Any) -> dict[str, Any]:
         expected: type = bool if kind == "bool" else int if kind == "int" else str
         if type(value) is not expected:
             raise ConfigError(f"{where}: {name} must be of type {expected.__name__}, got {value!r}")
-        settings[field_name] = Path(value) if "Path" in kind else value
+        settings[field_name] = Path(str(value)) if "Path" in kind else value
     return settings

@@ -20,7 +20,7 @@ from metastore.server.host import Host, Namespace, ShardHost
 from metastore.server.housekeeper import Housekeeper
 from metastore.server.metrics import MetricsServer, ShardCollector
 from metastore.server.reflection import reflection_handlers
-from metastore.server.router import SERVICE_NAMES, Router
+from metastore.server.router import SERVICE_NAMES, MakeHandler, Router
 from metastore.server.security import Authenticator, TokenAuthenticator, server_credentials
 from metastore.server.transport import GrpcServer
 
@@ -119,7 +119,7 @@ class ServerProcess:
         hosts = tuple(shards.values())
         health = HealthService(lambda: all(each.shard.rounds.failure is None for each in hosts))
         services = (*SERVICE_NAMES, "grpc.health.v1.Health")
-        others = {**health.handlers(), **reflection_handlers(services)}
+        others: dict[str, MakeHandler] = {**health.handlers(), **reflection_handlers(services)}
         router = Router(host, self._authenticator(), report, others)
         housekeeper = Housekeeper(hosts, router, health, self._config.retention_ms, self._clock, report)
         housekeeper.start()

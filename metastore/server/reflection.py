@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
+import grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from metastore.server.transport import Call
+
+NO_CONTEXT = cast(grpc.ServicerContext, None)
+"""The servicer never looks at its context."""
 
 
 class ReflectionCall:
@@ -19,7 +24,7 @@ class ReflectionCall:
     def on_message(self, message: bytes) -> None:
         """A question about names or descriptors."""
         request = reflection_pb2.ServerReflectionRequest.FromString(message)
-        for response in self._servicer.ServerReflectionInfo(iter((request,)), None):
+        for response in self._servicer.ServerReflectionInfo(iter((request,)), NO_CONTEXT):
             self._call.send(response.SerializeToString())
 
     def on_half_close(self) -> None:

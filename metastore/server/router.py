@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-
+from collections.abc import Callable, Iterator, Mapping
 
 from metastore.pb import compat_pb2, oxia_pb2
 from metastore.server import calls, streams
@@ -62,7 +61,7 @@ class Router:
         host: Host,
         authenticator: Authenticator,
         report: calls.Report,
-        other_services: dict[str, MakeHandler],
+        other_services: Mapping[str, MakeHandler],
     ) -> None:
         self._host = host
         self._authenticator = authenticator
@@ -87,7 +86,7 @@ class Router:
         except RpcError as error:
             return Refused(call, error)
         handler = kind(call, self._host, self._report)
-        if isinstance(handler, (streams.OpenCall, calls.StreamedAnswer)):
+        if isinstance(handler, streams.OpenCall | calls.StreamedAnswer):
             self._remember(handler)
         if isinstance(handler, streams.WriteStreamCall):
             handler.begin()

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from google.protobuf.message import DecodeError
 
+from metastore.engine.notifications import Notification, NotificationBatch
 from metastore.engine.operations import Delete, Get, Put, PutOptions, WriteBatch, WriteResult
 from metastore.engine.read import Found
 from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, varint
-from metastore.engine.notifications import Notification, NotificationBatch
 from metastore.pb import envelope_pb2, oxia_pb2
 
 MESSAGE_BYTES = 2 << 20

@@ -11,6 +11,8 @@ import pytest
 from support.fixtures import pytest_runtest_makereport, start_server
 from support.server import ServerProcess
 from support.stock_client import stock_client
+from support.wire import WireClient
+from support.witness import SHARDS, Witness, give_records
 
 __all__ = ["pytest_runtest_makereport", "start_server"]
 
@@ -42,3 +44,17 @@ def other(shared_server: ServerProcess) -> Iterator[Any]:
     """A second client, with sessions of its own; a test may close it."""
     with stock_client(shared_server.address) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def witnessed_wire() -> Iterator[WireClient]:
+    """A client of a server to which bad input is sent."""
+    with ServerProcess(shards=SHARDS) as server, WireClient(server.address) as made:
+        give_records(made)
+        yield made
+
+
+@pytest.fixture
+def witness(witnessed_wire: WireClient) -> Witness:
+    """Sees that bad input changes nothing."""
+    return Witness(witnessed_wire)

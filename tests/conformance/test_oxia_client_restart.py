@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import oxia
@@ -65,14 +66,15 @@ def test_sessions_live_on(server: ServerProcess, restart: Restart) -> None:
 def test_notifications_go_on_without_gap_or_repetition(server: ServerProcess, restart: Restart) -> None:
     with restarted_client(server.address) as client:
         changes = Collector[Any](client.get_notifications())
-        told = []
-        for number in range(20):
-            client.put(f"before-{number}", "v")
+        before, told = [f"before-{number}" for number in range(20)], []
+        for key in before:
+            client.put(key, "v")
             told.append(changes.next().key())
         restart()
         # One after the other on one shard: a client that waits for the other shards would not see the second.
-        for number in range(5):
-            until_reconnected(lambda number=number: client.put(f"after-{number}", "v", partition_key="home"))
+        after = [f"after-{number}" for number in range(5)]
+        for key in after:
+            until_reconnected(partial(client.put, key, "v", partition_key="home"))
             told.append(changes.next().key())
         assert told == [f"before-{number}" for number in range(20)] + [
             f"after-{number}" for number in range(5)

@@ -42,7 +42,7 @@ def next_key(prefix: bytes, deltas: Sequence[int], keys: Iterable[bytes]) -> byt
 
 
 def highest_key(prefix: bytes, keys: Iterable[bytes], encode: Encoder) -> bytes | None:
-    """The greatest key of the sequence, made by hand or not, whose first number is not beyond a signed one's."""
+    """The greatest key of the sequence, made by hand or not, that is numbered below 2^63 - 1."""
     end = encode(numbered(prefix, [MAX_WATCHED_NUMBER]))
     watched = (key for key in keys if numbers_of(prefix, key) is not None and encode(key) < end)
     return max(watched, key=encode, default=None)

@@ -168,10 +168,10 @@ def machine_for(kind: type[ShardModel], key_sorting: str) -> type[ShardMachine]:
 @pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
 def test_the_model_agrees_with_itself(sorting: str) -> None:
     few = settings(FINDING, max_examples=15)
-    run_state_machine_as_test(machine_for(ShardModel, sorting), settings=few)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine_for(ShardModel, sorting), settings=few)
 
 
 @pytest.mark.parametrize("kind", FAULTY)
 def test_a_wrong_shard_is_found(kind: type[ShardModel]) -> None:
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine_for(kind, "hierarchical"), settings=FINDING)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(machine_for(kind, "hierarchical"), settings=FINDING)

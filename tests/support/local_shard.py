@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-
 from metastore.clock import ManualClock
 from metastore.engine.errors import EngineError
 from metastore.engine.operations import Range, WriteResult
@@ -42,7 +41,7 @@ class LocalShard:
         """A serialized WriteRequest in, a serialized WriteResponse out."""
         return _refusing(lambda: wire.encode_write_result(self.shard.write(wire.decode_write(raw)[1])))
 
-    def write_together(self, raws: Sequence[bytes]) -> list[bytes | RpcError]:
+    def write_together(self, raws: Sequence[bytes]) -> Sequence[bytes | RpcError]:
         """Several WriteRequests in one round."""
         answers: dict[int, bytes | RpcError] = {}
 
@@ -58,29 +57,33 @@ class LocalShard:
             except (EngineError, wire.WireError) as error:
                 done(None, error)
 
-        self.shard.rounds.between_rounds(lambda: [submit(*each) for each in enumerate(raws)])
+        def submit_all() -> None:
+            for place, raw in enumerate(raws):
+                submit(place, raw)
+
+        self.shard.rounds.between_rounds(submit_all)
         return [answers[place] for place in range(len(raws))]
 
-    def read(self, raw: bytes) -> list[bytes]:
+    def read(self, raw: bytes) -> Sequence[bytes]:
         """A serialized ReadRequest in, serialized ReadResponses out."""
         return _refusing(lambda: self._read(raw))
 
-    def _read(self, raw: bytes) -> list[bytes]:
+    def _read(self, raw: bytes) -> Sequence[bytes]:
         _, gets = wire.decode_read(raw)
         found = self.shard.get_many(gets)
         return wire.cut([wire.encode_found(get, each) for get, each in zip(gets, found, strict=True)])
 
-    def list(self, raw: bytes) -> list[bytes]:
+    def list(self, raw: bytes) -> Sequence[bytes]:
         """A serialized ListRequest in, serialized ListResponses out."""
         return _refusing(lambda: self._scan(oxia_pb2.ListRequest.FromString(raw), keys_only=True))
 
-    def range_scan(self, raw: bytes) -> list[bytes]:
+    def range_scan(self, raw: bytes) -> Sequence[bytes]:
         """A serialized RangeScanRequest in, serialized RangeScanResponses out."""
         return _refusing(lambda: self._scan(oxia_pb2.RangeScanRequest.FromString(raw), keys_only=False))
 
     def _scan(
         self, request: oxia_pb2.ListRequest | oxia_pb2.RangeScanRequest, keys_only: bool
-    ) -> list[bytes]:
+    ) -> Sequence[bytes]:
         name = request.secondary_index_name if request.HasField("secondary_index_name") else None
         wanted = Range(request.start_inclusive, request.end_exclusive, name, request.include_internal_keys)
         messages: list[bytes] = []
@@ -109,7 +112,7 @@ class LocalShard:
         """LMDB catches up."""
         self.shard.feeder.feed_all()
 
-    def notifications(self, after_offset: int) -> list[bytes]:
+    def notifications(self, after_offset: int) -> Sequence[bytes]:
         """Serialized NotificationBatches behind an offset."""
         messages = []
         offset = after_offset + 1

@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from metastore.pb import oxia_pb2
-from support.wire import WireClient
+import grpc
 
+from metastore.pb import oxia_pb2
+from support.wire import Answer, WireClient
+
+SHARDS = 2
+INDEX = b"witnessed"
 PROBE_KEY = b"a probe of the witness"
 
 
@@ -23,10 +27,10 @@ class ShardState:
 
 
 class Witness:
-    """Looks at some shards of a server, and at one secondary index."""
+    """Looks at the shards of a server, and at one secondary index."""
 
-    def __init__(self, wire: WireClient, shards: int, index_name: bytes) -> None:
-        self._wire, self._shards, self._index_name = wire, range(shards), index_name
+    def __init__(self, wire: WireClient) -> None:
+        self._wire, self._shards = wire, range(SHARDS)
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:
@@ -44,9 +48,7 @@ class Witness:
 
     def _state(self, shard: int) -> ShardState:
         everything = oxia_pb2.RangeScanRequest(shard=shard)
-        by_index = oxia_pb2.RangeScanRequest(
-            shard=shard, end_exclusive=b"~", secondary_index_name=self._index_name
-        )
+        by_index = oxia_pb2.RangeScanRequest(shard=shard, end_exclusive=b"~", secondary_index_name=INDEX)
         return ShardState(self._last_offset(shard), self._scan(everything), self._scan(by_index))
 
     def _last_offset(self, shard: int) -> int:
@@ -59,3 +61,23 @@ class Witness:
         answer = self._wire.call("RangeScan", request)
         assert not answer.status.message, answer.status
         return [record for message in answer.messages for record in message.records]
+
+
+def give_records(wire: WireClient) -> None:
+    """Every shard gets an indexed record and a sequence of two parts."""
+    index = oxia_pb2.SecondaryIndex(index_name=INDEX, secondary_key=b"s")
+    puts = [
+        oxia_pb2.PutRequest(key=b"a", value=b"1", secondary_indexes=[index]),
+        oxia_pb2.PutRequest(key=b"seq", partition_key=b"p", sequence_key_delta=[1, 1]),
+    ]
+    for shard in range(SHARDS):
+        answer = wire.call("Write", oxia_pb2.WriteRequest(shard=shard, puts=puts))
+        assert [put.status for put in answer.only.puts] == [oxia_pb2.Status.OK] * len(puts)
+
+
+def assert_refused(answer: Answer, code: grpc.StatusCode, *words: str) -> None:
+    """Asserts that a call failed with a code, a message with all these words, and nothing else."""
+    assert answer.status.code is code, answer.status
+    assert answer.messages == []
+    missing = [word for word in words if word.lower() not in answer.status.message.lower()]
+    assert not missing, answer.status

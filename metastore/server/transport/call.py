@@ -52,7 +52,6 @@ class Call:
         "_unsent",
         "_watching",  # the core will tell that the call is over
         "authority",
-        "deadline_s",
         "is_over",
         "metadata",
         "method",
@@ -63,7 +62,6 @@ class Call:
         details = request.call_details
         self.method: str = details.method.decode("latin-1")
         self.authority: str = details.host.decode("latin-1")
-        self.deadline_s: float = details.deadline  # in seconds since the epoch; infinite without one
         self.metadata: Metadata = request.invocation_metadata
         self.is_over = False
         self.unsent_bytes = 0
@@ -96,7 +94,7 @@ class Call:
         return "" if call is None else core.peer(call)
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        """What TLS has proved of the client; empty when the call has ended."""
+        """What the connection proves of the client, by TLS; empty when the call has ended."""
         call = self._core
         return {} if call is None else core.auth_context(call)
 

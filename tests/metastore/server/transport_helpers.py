@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import grpc
+import pytest
 
 from metastore.server.transport import Call, GrpcServer, Router
 
@@ -165,12 +166,15 @@ class Deaths:
 
 def code_of(outcome: Callable[[], object]) -> grpc.StatusCode:
     """The status of a call that fails."""
-    try:
+    with pytest.raises(grpc.RpcError) as failed:
         outcome()
-    except grpc.RpcError as error:
-        assert isinstance(error, grpc.Call)
-        return error.code()
-    raise AssertionError("the call succeeded")
+    return status_of(failed.value)
+
+
+def status_of(error: BaseException) -> grpc.StatusCode:
+    """The status that an error of a call carries."""
+    assert isinstance(error, grpc.Call)
+    return error.code()
 
 
 def make_certificate(folder: Path, name: str) -> tuple[bytes, bytes]:

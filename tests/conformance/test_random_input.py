@@ -1,0 +1,138 @@
+"""Random bytes on any method neither crash nor hang the server, nor show an error that nobody foresaw."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+from grpc import StatusCode
+
+from metastore.pb import oxia_pb2 as pb
+from support.ports import LOOPBACK
+from support.random_requests import RandomRequests
+from support.server import ServerProcess, own_server
+from support.wire import METHODS, SERVICES, Answer, Metadata, Method, WireClient
+
+pytestmark = pytest.mark.skipif(not own_server(), reason="asks what only this project's server promises")
+
+SEED = 20_261_118
+CALLS_PER_METHOD = 100
+CALLS_AT_A_TIME = 16
+CONNECTIONS = 50
+SHARDS = 2
+
+SUBSCRIPTIONS = ("GetShardAssignments", "GetNotifications", "GetSequenceUpdates")
+"""Calls without an end of their own."""
+WATCHED_S = 0.3
+"""How long a subscription is watched."""
+ANSWERED_WITHIN_S = 30.0
+
+FORESEEN = {
+    StatusCode.OK,
+    StatusCode.INVALID_ARGUMENT,
+    StatusCode.INTERNAL,  # bytes that are no message
+    StatusCode.ABORTED,  # a shard that is not here
+    StatusCode.NOT_FOUND,  # a session or namespace that is not there
+}
+BAD_HEADERS = {StatusCode.INVALID_ARGUMENT, StatusCode.UNKNOWN, StatusCode.ABORTED}
+
+
+@dataclass(frozen=True)
+class RandomCall:
+    method: Method
+    requests: list[bytes]
+    headers: Metadata
+
+    def run(self, wire: WireClient, service: str) -> Answer:
+        if not self.method.client_streaming:
+            (request,) = self.requests
+            limit_s = WATCHED_S if self.method.name in SUBSCRIPTIONS else ANSWERED_WITHIN_S
+            return wire.call(self.method, request, service=service, timeout_s=limit_s)
+        stream = wire.open(self.method, service=service, metadata=self.headers)
+        for request in self.requests:
+            stream.send(request)
+        stream.half_close()
+        return stream.rest(ANSWERED_WITHIN_S)
+
+    def foresees(self, code: StatusCode) -> bool:
+        """Whether a call may end like this."""
+        if self.method.name in SUBSCRIPTIONS and code is StatusCode.DEADLINE_EXCEEDED:
+            return True
+        return code in FORESEEN or (bool(self.headers) and code in BAD_HEADERS)
+
+
+def random_calls(seed: int) -> list[RandomCall]:
+    """Calls of every method, mixed."""
+    source = RandomRequests(seed)
+    calls = []
+    for number in range(CALLS_PER_METHOD):
+        for method in METHODS.values():
+            odd = number % 2 == 0
+            shard, namespace = (source.header(), source.header()) if odd else ("0", "default")
+            headers = (("shard-id", shard), ("namespace", namespace)) if method.client_streaming else ()
+            calls.append(RandomCall(method, source.requests(method), headers))
+    return calls
+
+
+def assert_serves(wire: WireClient) -> None:
+    """Every shard takes a write and answers a read."""
+    for shard in range(SHARDS):
+        put = pb.PutRequest(key=b"afterwards", value=b"v")
+        assert wire.call("Write", pb.WriteRequest(shard=shard, puts=[put])).only.puts[0].status == pb.OK
+        assert_has(wire, shard)
+
+
+def assert_has(wire: WireClient, shard: int) -> None:
+    get = pb.GetRequest(key=b"afterwards", include_value=True)
+    assert wire.call("Read", pb.ReadRequest(shard=shard, gets=[get])).only.gets[0].value == b"v"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_random_requests_are_survived(service: str) -> None:
+    calls = random_calls(SEED)
+    with ServerProcess(shards=SHARDS) as server:
+        with WireClient(server.address) as wire:
+            with ThreadPoolExecutor(CALLS_AT_A_TIME) as pool:
+                answers = list(pool.map(lambda call: call.run(wire, service), calls))
+            assert server.is_alive
+            unforeseen = [
+                (call.method.name, call.headers, [data.hex() for data in call.requests], answer.status)
+                for call, answer in zip(calls, answers, strict=True)
+                if not call.foresees(answer.status.code)
+            ]
+            assert unforeseen == []
+            assert "Traceback" not in server.log_path.read_text()
+            assert_serves(wire)
+        # What was accepted has to be readable again: recovery meets everything that the log took.
+        server.restart("kill")
+        with WireClient(server.address) as wire:
+            for shard in range(SHARDS):
+                assert_has(wire, shard)
+            assert_serves(wire)
+
+
+def test_the_requests_reach_what_they_are_meant_to_reach() -> None:
+    """A fuzzer whose every request is refused at the door tests the door."""
+    with ServerProcess(shards=SHARDS) as server, WireClient(server.address) as wire:
+        calls = [call for call in random_calls(SEED) if call.method.name not in SUBSCRIPTIONS]
+        codes: dict[str, set[StatusCode]] = {}
+        for call in calls:
+            codes.setdefault(call.method.name, set()).add(call.run(wire, SERVICES[0]).status.code)
+    for name in ("Write", "WriteStream", "Read", "List", "RangeScan", "CreateSession"):
+        assert {StatusCode.OK, StatusCode.INVALID_ARGUMENT, StatusCode.INTERNAL} <= codes[name], name
+    for name in ("KeepAlive", "CloseSession"):
+        assert {StatusCode.NOT_FOUND, StatusCode.ABORTED, StatusCode.INTERNAL} <= codes[name], name
+
+
+def test_bytes_that_are_no_http_are_survived() -> None:
+    source = RandomRequests(SEED)
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    with ServerProcess(shards=SHARDS) as server, WireClient(server.address) as wire:
+        for number in range(CONNECTIONS):
+            with socket.create_connection((LOOPBACK, server.port), ANSWERED_WITHIN_S) as connection:
+                connection.sendall((preface if number % 2 else b"") + source.noise())
+        assert_serves(wire)
+        assert server.is_alive
+        assert "Traceback" not in server.log_path.read_text()

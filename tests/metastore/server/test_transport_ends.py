@@ -1,0 +1,286 @@
+"""Every way in which a call can end, in every state it can be in: told once, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import grpc
+import pytest
+from transport_helpers import (
+    METHOD,
+    WITHIN_S,
+    Deaths,
+    Echo,
+    Quiet,
+    Reply,
+    Requests,
+    Serving,
+    code_of,
+    connected,
+    serving,
+)
+
+from metastore.server.transport import Call
+
+BEYOND_ANY_WINDOW = bytes(8 << 20)
+
+
+class Probe(Quiet):
+    """Gets into one of the states, says so, and counts its ends."""
+
+    def __init__(self, call: Call, state: str, reached: SimpleQueue[Probe], release: threading.Event) -> None:
+        super().__init__(call)
+        self.state = state
+        self.reached = reached
+        self.release = release
+        self.overs: SimpleQueue[bool] = SimpleQueue()
+        if state == "silent":
+            reached.put(self)
+
+    def on_message(self, message: bytes) -> None:
+        if self.state == "in callback":
+            self.reached.put(self)
+            assert self.release.wait(WITHIN_S)
+        elif self.state == "paused":
+            self.call.pause_receiving()
+            self.reached.put(self)
+        elif self.state == "unsent":
+            self.send_too_much()
+            self.reached.put(self)
+        elif self.state == "finishing":
+            self.send_too_much()
+            self.call.finish()
+            self.reached.put(self)
+        elif self.state == "received":
+            self.reached.put(self)
+
+    def send_too_much(self) -> None:
+        for _ in range(3):
+            self.call.send(BEYOND_ANY_WINDOW)
+
+    def on_half_close(self) -> None:
+        if self.state == "half closed":
+            self.reached.put(self)
+
+    def on_over(self) -> None:
+        assert self.call.is_over
+        self.overs.put(True)
+
+
+STATES = ("silent", "received", "in callback", "paused", "unsent", "finishing", "half closed")
+
+
+class Probes:
+    """A server of probes in one state, and what became of them."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+        self.reached: SimpleQueue[Probe] = SimpleQueue()
+        self.release = threading.Event()
+        self.deaths = Deaths()
+
+    def __call__(self, call: Call) -> Probe:
+        self.deaths.watch(call)
+        return Probe(call, self.state, self.reached, self.release)
+
+    def begin(self, channel: grpc.Channel, timeout_s: float | None = None) -> tuple[grpc.Call, Probe]:
+        requests = Requests() if self.state == "silent" else Requests(b"request")
+        if self.state == "half closed":
+            requests.close()
+        answers = channel.stream_stream(METHOD)(iter(requests), timeout=timeout_s)
+        return answers, self.reached.get(timeout=WITHIN_S)
+
+
+@pytest.fixture
+def _no_collector() -> Iterator[None]:
+    """Without the collector only what is in no cycle is freed."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def check_the_end(probes: Probes, probe: Probe) -> None:
+    """The handler is told exactly once, and the call is freed."""
+    probes.release.set()
+    assert probe.overs.get(timeout=WITHIN_S)
+    call, overs = probe.call, probe.overs
+    call.send(b"too late")
+    call.reply(b"too late")
+    call.finish()
+    call.pause_receiving()
+    call.resume_receiving()
+    assert (call.unsent_count, call.unsent_bytes) == (0, 0)
+    del probe, call
+    probes.deaths.wait(1)
+    assert overs.empty()
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("state", STATES)
+def test_a_cancelled_call_ends_once_and_is_freed(state: str) -> None:
+    probes = Probes(state)
+    with serving(probes) as running, connected(running) as channel:
+        answers, probe = probes.begin(channel)
+        answers.cancel()
+        check_the_end(probes, probe)
+        del probe
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("state", STATES)
+def test_a_lost_connection_ends_a_call_once_and_frees_it(state: str) -> None:
+    probes = Probes(state)
+    with serving(probes) as running:
+        with connected(running) as channel:
+            _, probe = probes.begin(channel)
+        check_the_end(probes, probe)
+        del probe
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("state", STATES)
+def test_a_deadline_ends_a_call_once_and_frees_it(state: str) -> None:
+    probes = Probes(state)
+    with serving(probes) as running, connected(running) as channel:
+        answers, probe = probes.begin(channel, timeout_s=0.5)
+        assert answers.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        check_the_end(probes, probe)
+        del probe
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_stopping_the_server_ends_a_call_once(state: str) -> None:
+    probes = Probes(state)
+    with serving(probes) as running, connected(running) as channel:
+        answers, probe = probes.begin(channel)
+        probes.release.set()
+        running.server.stop(0)
+        assert probe.overs.get(timeout=WITHIN_S)
+        assert probe.overs.empty()
+        assert answers.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("handler", [Reply, Echo])
+def test_calls_that_end_well_are_freed(handler: Callable[[Call], Quiet]) -> None:
+    deaths = Deaths()
+
+    def router(call: Call) -> Quiet:
+        deaths.watch(call)
+        return handler(call)
+
+    with serving(router) as running, connected(running) as channel:
+        for number in range(100):
+            assert list(channel.stream_stream(METHOD)(iter([b"%d" % number]))) == [b"%d" % number]
+        deaths.wait(100)
+        assert running.server.live_call_count == 0
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_a_thousand_cancelled_streams_leave_nothing() -> None:
+    probes = Probes("received")
+    with serving(probes) as running, connected(running) as channel:
+        opened = []
+        for _ in range(1_000):
+            answers, probe = probes.begin(channel)
+            opened.append(answers)
+            del probe
+        assert running.server.live_call_count == 1_000
+        for answers in opened:
+            answers.cancel()
+        probes.deaths.wait(1_000)
+        assert running.server.live_call_count == 0
+
+
+def test_a_long_producer_can_see_that_its_call_is_over() -> None:
+    ends: SimpleQueue[int] = SimpleQueue()
+
+    class Endless(Quiet):
+        def on_message(self, message: bytes) -> None:
+            sent = 0
+            while not self.call.is_over:
+                if self.call.unsent_count < 4:
+                    self.call.send(bytes(1_000))
+                    sent += 1
+            ends.put(sent)
+
+    with serving(Endless) as running, connected(running) as channel:
+        answers = channel.unary_stream(METHOD)(b"")
+        for _ in range(10):
+            next(answers)
+        answers.cancel()
+        assert ends.get(timeout=WITHIN_S) >= 10
+
+
+def test_a_finished_call_ends_though_the_client_goes_on_sending() -> None:
+    class Enough(Quiet):
+        overs: SimpleQueue[bool] = SimpleQueue()
+
+        def on_message(self, message: bytes) -> None:
+            self.call.finish(grpc.StatusCode.ABORTED, "enough")
+
+        def on_over(self) -> None:
+            self.overs.put(True)
+
+    with serving(Enough) as running, connected(running) as channel:
+        requests = Requests(b"1", b"2", b"3")
+        answers = channel.stream_stream(METHOD)(iter(requests))
+        assert code_of(lambda: list(answers)) is grpc.StatusCode.ABORTED
+        assert Enough.overs.get(timeout=WITHIN_S)
+        requests.close()
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("a secret of the handler")
+
+
+@pytest.mark.parametrize("callback", ["on_message", "on_half_close", "on_drained"])
+def test_a_handler_that_fails_ends_its_call_and_no_other(callback: str) -> None:
+    def router(call: Call) -> Quiet:
+        handler = Echo(call)
+        if call.method == METHOD:
+            setattr(handler, callback, fail)
+        return handler
+
+    with serving(router) as running, connected(running) as channel:
+        answers = channel.stream_stream(METHOD)(iter([b"request"]))
+        assert code_of(lambda: list(answers)) is grpc.StatusCode.INTERNAL
+        assert answers.details() == "internal error"
+        check_the_error(running)
+        assert list(channel.stream_stream("/other/Call")(iter([b"x"]))) == [b"x"]
+
+
+def test_a_handler_that_fails_at_the_very_end_harms_nobody() -> None:
+    def router(call: Call) -> Quiet:
+        handler = Reply(call)
+        handler.on_over = fail  # type: ignore[method-assign]
+        return handler
+
+    with serving(router) as running, connected(running) as channel:
+        for _ in range(5):
+            assert channel.unary_unary(METHOD)(b"x") == b"x"
+            check_the_error(running)
+
+
+def test_a_router_that_fails_ends_its_call_and_no_other() -> None:
+    def router(call: Call) -> Quiet:
+        if call.method == METHOD:
+            fail()
+        return Reply(call)
+
+    with serving(router) as running, connected(running) as channel:
+        assert code_of(lambda: channel.unary_unary(METHOD)(b"")) is grpc.StatusCode.INTERNAL
+        check_the_error(running)
+        assert channel.unary_unary("/other/Call")(b"x") == b"x"
+
+
+def check_the_error(running: Serving) -> None:
+    """It was told with the method, whole, to the server alone."""
+    where, error = running.next_error()
+    assert where == METHOD
+    assert isinstance(error, RuntimeError)
+    assert str(error) == "a secret of the handler"
