@@ -25,9 +25,7 @@ class Bench:
     @contextmanager
     def fresh_folder(self, name: str) -> Iterator[Path]:
         """A new folder that is removed with all its files."""
-        with tempfile.TemporaryDirectory(
-            prefix=f"{name}-", dir=self.folder, ignore_cleanup_errors=True
-        ) as path:
+        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=self.folder, ignore_cleanup_errors=True) as path:
             yield Path(path)
 
 

@@ -55,11 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings, oxia_binary = _settings(options, os.environ)
         if options.list:
-            print(
-                "\n".join(
-                    f"{g.label(line):32} {line.title}" for g in all_groups(settings) for line in g.lines
-                )
-            )
+            print("\n".join(f"{g.label(line):32} {line.title}" for g in all_groups(settings) for line in g.lines))
             return 0
         report = _run(settings, options, oxia_binary, SystemClock())
         print(render(report))
@@ -81,9 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer and shorter repeats, at most 100,000 records"
-    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter repeats, at most 100,000 records")
     parser.add_argument(
         "--only",
         metavar="PATTERN",
@@ -91,9 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="only lines whose name contains this or matches this shell pattern; may be repeated",
     )
-    parser.add_argument(
-        "--repeats", metavar="N", type=_repeats, help="how often each line is measured on each side"
-    )
+    parser.add_argument("--repeats", metavar="N", type=_repeats, help="how often each line is measured on each side")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the result as JSON")
     parser.add_argument(
         "--client",

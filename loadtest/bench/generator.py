@@ -98,9 +98,7 @@ class Generator:
         if self._worker is None:
             context = multiprocessing.get_context("spawn")
             pipe, remote = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(remote, self._client), name="load-generator", daemon=True
-            )
+            process = context.Process(target=_serve, args=(remote, self._client), name="load-generator", daemon=True)
             process.start()
             remote.close()
             self._worker = (process, pipe)
@@ -142,16 +140,14 @@ def _load(task: LoadTask, client_name: str) -> Sample:
 
 
 def _probe(task: ProbeTask) -> bool:
-    """First the port, often; then one call: a channel that met a closed port would wait before the next try."""
+    """First the port, often; then one call: after a closed port a channel would wait."""
     deadline_s = time.monotonic() + task.seconds
     while not _accepts(task.address):
         if time.monotonic() > deadline_s:
             return False
         time.sleep(CONNECT_INTERVAL_S)
     with grpc.insecure_channel(task.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
-            task.probe.method, None, None
-        )
+        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(task.probe.method, None, None)
         try:
             return bool(list(call(task.probe.request, timeout=task.seconds)))
         except grpc.RpcError:

@@ -102,9 +102,7 @@ def _lines() -> Iterator[Line[Limits]]:
         yield Line(f"lmdb-ordered-{batch}", title, (RATE,), partial(Limits.put_in_order, batch=batch))
     for name, size_bytes in SYNCED_WRITES.items():
         title = f"pwrite and fdatasync of {name}, preallocated"
-        yield Line(
-            f"fdatasync-{size_bytes}", title, (P50, P99), partial(Limits.write_synced, size_bytes=size_bytes)
-        )
+        yield Line(f"fdatasync-{size_bytes}", title, (P50, P99), partial(Limits.write_synced, size_bytes=size_bytes))
     for name, is_stream in (("unary", False), ("stream", True)):
         title = f"gRPC echo, {name}, grpcio's synchronous server"
         yield Line(f"echo-{name}", title, (P50, P99), partial(Limits.call_echo, is_stream=is_stream))

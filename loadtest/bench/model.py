@@ -121,7 +121,7 @@ Lookup = Callable[[str, str], Mapping[str, Figure] | None]
 
 @dataclass(frozen=True)
 class Derived:
-    """A row that is computed from other rows; `compute` gives our side first, or None if it cannot be told."""
+    """A row computed from other rows; `compute` gives our side first, or None where something is missing."""
 
     name: str
     title: str

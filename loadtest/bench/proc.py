@@ -13,6 +13,7 @@ PROC = Path("/proc")
 KIB = 1024
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 SAMPLE_INTERVAL_S = 0.01
+STOPPED = "T"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ def process_tree(root: int) -> list[int]:
             children = _read(thread / "children")
             found += [int(child) for child in (children or "").split()]
     return found
+
+
+def is_stopped(root: int) -> bool:
+    """Whether any thread of a process or its descendants is stopped by a signal."""
+    threads = (thread for process in process_tree(root) for thread in _listed(PROC / str(process) / "task"))
+    stats = (_read(thread / "stat") for thread in threads)
+    return any(stat.rpartition(")")[2].split()[0] == STOPPED for stat in stats if stat)
 
 
 def memory_of(root: int, *, with_shares: bool = True) -> Memory:

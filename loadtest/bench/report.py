@@ -81,9 +81,7 @@ class Report:
     def others_share(self) -> float:
         """The part of the processors that processes outside of the run took, over all figures."""
         figures = [figure for row in self.rows for figure in row.figures.values()]
-        return median(
-            [figure.details[OTHERS_SHARE] for figure in figures if OTHERS_SHARE in figure.details] or [0.0]
-        )
+        return median([figure.details[OTHERS_SHARE] for figure in figures if OTHERS_SHARE in figure.details] or [0.0])
 
     def as_json(self) -> dict[str, Any]:
         """The schema above."""

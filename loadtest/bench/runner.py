@@ -16,16 +16,12 @@ from loadtest.bench.settings import Plan
 from loadtest.bench.table import row_summary
 
 
-def selected(
-    groups: Iterable[Group[Any]], patterns: Sequence[str]
-) -> list[tuple[Group[Any], list[Line[Any]]]]:
+def selected(groups: Iterable[Group[Any]], patterns: Sequence[str]) -> list[tuple[Group[Any], list[Line[Any]]]]:
     """The groups with those of their lines that any pattern matches; all lines if there is no pattern.
 
     A pattern is a shell pattern over the full name, or, without `*`, `?` and `[`, a part of it.
     """
-    chosen = [
-        (group, [line for line in group.lines if _matches(group.label(line), patterns)]) for group in groups
-    ]
+    chosen = [(group, [line for line in group.lines if _matches(group.label(line), patterns)]) for group in groups]
     return [(group, lines) for group, lines in chosen if lines]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,11 +26,12 @@ from loadtest.bench.workload import ECHO_PROBE, STORE_PROBE, Probe
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
 PROBE_LIMIT_S = 1.0
+RESUME_LIMIT_S = 5.0
+RESUME_INTERVAL_S = 0.001
 SETTLE_LIMIT_S = 10.0
 SETTLE_WINDOW_S = 0.2
 QUIET_SHARE = 0.05
 LOG_TAIL_LINES = 8
-PR_SET_PDEATHSIG = 1
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 20_000
 LAST_PORT = 32_000
@@ -124,9 +125,7 @@ class Server:
             self._process = self._spawn(log)
         while not self._generator.probe(self.address, self._program.probe, PROBE_LIMIT_S):
             if self._process.poll() is not None:
-                raise BenchError(
-                    f"{self.side} ended at its start with status {self._process.returncode}{self._tail()}"
-                )
+                raise BenchError(f"{self.side} ended at its start with status {self._process.returncode}{self._tail()}")
             if time.monotonic() - started_s > START_LIMIT_S:
                 raise BenchError(f"{self.side} did not answer within {START_LIMIT_S:g} s{self._tail()}")
         return time.monotonic() - started_s
@@ -156,8 +155,13 @@ class Server:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets the processes go on."""
+        """Lets the processes go on; returns when every thread does, since the signal takes its time."""
         self._signal(signal.SIGCONT)
+        deadline_s = time.monotonic() + RESUME_LIMIT_S
+        while proc.is_stopped(self.pid):
+            if time.monotonic() > deadline_s:
+                raise BenchError(f"{self.side} did not go on within {RESUME_LIMIT_S:g} s of SIGCONT")
+            time.sleep(RESUME_INTERVAL_S)
 
     @contextmanager
     def awake(self) -> Iterator[None]:
@@ -187,12 +191,11 @@ class Server:
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                self._command,
+                guarded(self._command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
             )
         except OSError as error:
             raise BenchError(f"{self.side} cannot be started: {error}") from error
@@ -207,9 +210,10 @@ class Server:
         return "".join(f"\n    {line}" for line in lines)
 
 
-def _die_with_parent() -> None:
-    """Runs in the child before its program: if the benchmark is killed, its servers go too."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def guarded(command: list[str]) -> list[str]:
+    """The command, to be killed by the kernel when the benchmark is killed, where setpriv can ask for that."""
+    setpriv = shutil.which("setpriv")
+    return command if setpriv is None else [setpriv, "--pdeathsig", "KILL", "--", *command]
 
 
 def free_ports(count: int) -> list[int]:

@@ -78,9 +78,7 @@ def _put_line(batch: int, records: int) -> Line[Store]:
     bound = () if batch == 1000 else (AtMost(PUT_WAIT_LIMIT_MS),)
     metrics = (rate("puts", None), wait("p50"), wait("p99"), wait("max", None, *bound))
     title = f"put by {batch}, {window} outstanding, {records:,} records"
-    return wire_line(
-        f"put-{batch}-{size_name(records)}", title, metrics, Puts(batch, window, records), records
-    )
+    return wire_line(f"put-{batch}-{size_name(records)}", title, metrics, Puts(batch, window, records), records)
 
 
 def _one_at_a_time(records: int) -> Line[Store]:
@@ -99,9 +97,7 @@ def _get_line(batch: int, records: int) -> Line[Store]:
 def _reopen_line(records: int, checks: tuple[AtMost, ...]) -> Line[Store]:
     metrics = (Metric("open_s", "until it serves", "s", Better.LOWER, checks), *REST_METRICS)
     title = f"reopen, {records:,} records,"
-    return Line(
-        f"reopen-{size_name(records)}", title, metrics, _reopen, partial(fill, records=records), is_slow=True
-    )
+    return Line(f"reopen-{size_name(records)}", title, metrics, _reopen, partial(fill, records=records), is_slow=True)
 
 
 def _reopen_after_kill_line(records: int) -> Line[Store]:

@@ -53,8 +53,7 @@ class SyncClient:
     def calls(self, exchange: Exchange) -> None:
         lock = threading.Lock()
         threads = [
-            threading.Thread(target=self._call_often, args=(exchange, lock))
-            for _ in range(exchange.workload.window)
+            threading.Thread(target=self._call_often, args=(exchange, lock)) for _ in range(exchange.workload.window)
         ]
         for thread in threads:
             thread.start()

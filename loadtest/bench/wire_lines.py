@@ -48,9 +48,7 @@ def fill(store: Store, records: int) -> None:
     store.fill(records)
 
 
-def wire_line(
-    name: str, title: str, metrics: tuple[Metric, ...], workload: Workload, records: int
-) -> Line[Store]:
+def wire_line(name: str, title: str, metrics: tuple[Metric, ...], workload: Workload, records: int) -> Line[Store]:
     """A line that plays a workload on a store of so many records."""
     return Line(name, title, metrics, partial(play, workload=workload), partial(fill, records=records))
 

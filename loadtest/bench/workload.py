@@ -230,9 +230,7 @@ class Scan:
         return itertools.repeat(request.SerializeToString())
 
     def check(self, answer: Sequence[bytes]) -> None:
-        records = [
-            record for message in answer for record in pb.RangeScanResponse.FromString(message).records
-        ]
+        records = [record for message in answer for record in pb.RangeScanResponse.FromString(message).records]
         expect("records scanned", len(records), self.operations)
         expect_keys((record.key for record in records), self.operations)
 

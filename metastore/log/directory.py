@@ -72,9 +72,7 @@ def load_segment(path: Path) -> Segment:
     except ValueError as error:
         raise LogDamaged(path, 0, str(error)) from error
     if path.name != segment_path(path.parent, header.first_offset).name:
-        raise LogDamaged(
-            path, 0, f"the name belies the header, which says that it starts at {header.first_offset}"
-        )
+        raise LogDamaged(path, 0, f"the name belies the header, which says that it starts at {header.first_offset}")
     return Segment(path, header)
 
 

@@ -261,9 +261,7 @@ class Log:
         )
         path = files.segment_path(self.directory, self.next_offset)
         self._tail = Tail.create(path, header, size, self._options, self._faults, old.step_bytes)
-        self._view = View(
-            (*self._view.segments, self._tail.segment), Place(self.next_offset, self._tail.position)
-        )
+        self._view = View((*self._view.segments, self._tail.segment), Place(self.next_offset, self._tail.position))
         try:
             self._sync_directory()
             old.give_back()
@@ -310,9 +308,7 @@ class Log:
 
     def _failed(self, doing: str, error: OSError) -> LogFailed:
         """The error to raise when it is in doubt what the disk holds; all later writes raise it too."""
-        self._stopped = (
-            f"{self.directory}: {doing} failed: {error}; only opening it again shows what is there"
-        )
+        self._stopped = f"{self.directory}: {doing} failed: {error}; only opening it again shows what is there"
         return LogFailed(self._stopped)
 
 

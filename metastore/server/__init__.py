@@ -1,0 +1,22 @@
+"""The service: shards behind Oxia's wire protocol, as one process or several.
+
+The idea. Every call is a small object that is told what happens to it and answers from whichever thread is at hand
+(`transport`). A write is decoded and handed to its shard; whoever brings it drives the round if nobody else does, so
+that a lone write needs no other thread, and many form groups. What the shard stores is in the form of the wire, so an
+answer is cut and joined from stored bytes.
+
+What it promises.
+- Unmodified Oxia clients in Python, Java and Go find what they expect: both service names, the texts and details of
+  errors, the order of answers, the behaviour of streams. Recorded conversations with a real server are its tests.
+- One slow reader slows nobody else. Streams are produced a few messages ahead of their reader and no further.
+- Bad input gets a status that names what is wrong, and changes nothing. No bytes that a client sends crash it.
+- SIGTERM ends it within five seconds, each stream with the status that its clients understand. SIGKILL ends it too,
+  and loses nothing that was acknowledged.
+
+What it refuses. To listen on a network unprotected without being told so; to serve a data directory that is in use,
+damaged, newer, or of another shape than the flags say. It replicates nothing.
+
+Start reading at `serve` (from flags to a running service), then `process` (what one process consists of), `router`
+(which handler a call gets), `calls` and `streams` (the handlers), `wire` (bytes), `errors` (statuses). `workers` has
+the several processes, `directory` the data directory, `housekeeper` what is due from time to time.
+"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ STOP_GRACE_S = 1.0
 """For open calls, when the process stops."""
 FEED_AT_STOP_S = 2.0
 """For LMDB to catch up, when the process stops; the log has what is missing."""
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter that another one wants: the feeder is one of those that want it."""
 
 GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
@@ -104,6 +107,7 @@ class ServerProcess:
 
     def start(self) -> None:
         """Opens the shards and serves them; what was begun is undone if it fails."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         with ExitStack() as undo:
             self._start(undo)
             self._running = undo.pop_all()

@@ -36,7 +36,12 @@ FORESEEN = {
     StatusCode.ABORTED,  # a shard that is not here
     StatusCode.NOT_FOUND,  # a session or namespace that is not there
 }
-BAD_HEADERS = {StatusCode.INVALID_ARGUMENT, StatusCode.UNKNOWN, StatusCode.ABORTED}
+BAD_HEADERS = {
+    StatusCode.INVALID_ARGUMENT,
+    StatusCode.UNKNOWN,
+    StatusCode.ABORTED,
+    StatusCode.RESOURCE_EXHAUSTED,  # more than gRPC takes
+}
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def real_histories(draw: st.DrawFn, max_size: int = 30) -> list[Operation]:
     for number in range(size):
         expected = draw(st.sampled_from([None, None, NO_RECORD, register.versions_given - 1, 0]))
         value = b"%d" % number
-        action = draw(st.sampled_from([Get(), Put(value, expected), Put(value, expected), Delete(expected)]))
+        actions: list[Action] = [Get(), Put(value, expected), Put(value, expected), Delete(expected)]
+        action = draw(st.sampled_from(actions))
         invoked = STEP * number - draw(st.integers(0, 4 * STEP))
         fate = draw(st.sampled_from(["answered"] * 6 + ["unanswered", "never"]))
         if fate == "never":

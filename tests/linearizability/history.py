@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 
@@ -129,9 +130,8 @@ class RecordingClient(threading.Thread):
     def _choose(self, key: bytes, value: bytes) -> Action:
         last_seen = self._last_seen.get(key, NO_RECORD)
         expected = last_seen if last_seen != NO_RECORD else None
-        return self._random.choices(
-            [Get(), Put(value), Put(value, last_seen), Delete(), Delete(expected)], [40, 20, 30, 4, 6]
-        )[0]
+        actions: list[Action] = [Get(), Put(value), Put(value, last_seen), Delete(), Delete(expected)]
+        return self._random.choices(actions, [40, 20, 30, 4, 6])[0]
 
     # ---------------------------------------------------------------- the protocol
 
@@ -147,31 +147,38 @@ class RecordingClient(threading.Thread):
             return Stored(response.version.version_id, response.version.modifications_count)
         delete = pb.DeleteRequest(key=key, expected_version_id=action.expected)
         status = self._write(pb.WriteRequest(shard=0, deletes=[delete])).deletes[0].status
-        answers = {pb.OK: Deleted(), pb.KEY_NOT_FOUND: Missing(), pb.UNEXPECTED_VERSION_ID: Conflict()}
+        answers: dict[pb.Status.ValueType, Answer] = {
+            pb.OK: Deleted(),
+            pb.KEY_NOT_FOUND: Missing(),
+            pb.UNEXPECTED_VERSION_ID: Conflict(),
+        }
         return answers[status]
 
     def _get(self, key: bytes) -> Answer:
         request = pb.ReadRequest(shard=0, gets=[pb.GetRequest(key=key, include_value=True)])
-        response = self._unary("Read", request).gets[0]
+        read: pb.ReadResponse = self._unary("Read", request)
+        response = read.gets[0]
         if response.status == pb.KEY_NOT_FOUND:
             return Missing()
         assert response.status == pb.OK, response
         return Found(response.value, response.version.version_id, response.version.modifications_count)
 
     def _write(self, request: pb.WriteRequest) -> pb.WriteResponse:
+        response: pb.WriteResponse
         if self.plan.client % 2 == 0:
-            return self._unary("Write", request)
+            response = self._unary("Write", request)
+            return response
         if self._stream is None:
             self._stream = self._wire.open("WriteStream", metadata=STREAM_METADATA)
         self._stream.send(request)
         try:
-            return self._stream.next(ANSWER_WITHIN_S)
+            response = self._stream.next(ANSWER_WITHIN_S)
         except Ended as end:
             raise lost_or_wrong(end.status.code, end) from end
+        return response
 
-    def _unary(
-        self, method: str, request: pb.WriteRequest | pb.ReadRequest
-    ) -> pb.WriteResponse | pb.ReadResponse:
+    def _unary(self, method: str, request: pb.WriteRequest | pb.ReadRequest) -> Any:
+        """The method's own kind of response."""
         answer = self._wire.call(method, request, timeout_s=ANSWER_WITHIN_S)
         if answer.status.code is not grpc.StatusCode.OK:
             raise lost_or_wrong(answer.status.code, answer.status)

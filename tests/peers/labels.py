@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from metastore.pb import oxia_pb2 as pb
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 LABELLED_FIELDS = {
     "created_timestamp": "time",
@@ -62,7 +64,7 @@ class Labels:
                     setattr(said, field.name, here)
 
 
-def copied(message: Any) -> Any:
+def copied(message: AnyMessage) -> AnyMessage:
     copy = type(message)()
     copy.CopyFrom(message)
     return copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from google.protobuf.message import Message
 
@@ -134,14 +134,17 @@ def joined(method: str, answer: Answer) -> Saying:
     if code != "OK":
         return "INVALID_ARGUMENT" if code == "UNKNOWN" else code  # Oxia has no code for a bad request
     if method not in JOINED_FIELDS:
-        return copied(answer.only)
+        return copied(cast(Message, answer.only))
     field = JOINED_FIELDS[method]
-    whole: Any = {"Read": pb.ReadResponse, "List": pb.ListResponse, "RangeScan": pb.RangeScanResponse}[
-        method
-    ]()
+    responses: dict[str, type[Message]] = {
+        "Read": pb.ReadResponse,
+        "List": pb.ListResponse,
+        "RangeScan": pb.RangeScanResponse,
+    }
+    whole = responses[method]()
     for message in answer.messages:
         getattr(whole, field).extend(getattr(message, field))
-    return whole  # type: ignore[no-any-return]
+    return whole
 
 
 def without_empty_values(message: Message) -> Message:
@@ -150,7 +153,7 @@ def without_empty_values(message: Message) -> Message:
     for found in [*getattr(plain, "gets", ()), *getattr(plain, "records", ())]:
         if not found.value:
             found.ClearField("value")
-    return plain  # type: ignore[no-any-return]
+    return plain
 
 
 def brief(request: Message, limit: int = 300) -> str:

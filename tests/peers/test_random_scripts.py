@@ -37,7 +37,7 @@ def clients(sorting: Sorting) -> Iterator[tuple[WireClient, WireClient]]:
 def differences(oxia: Sequence[Line], ours: Sequence[Line]) -> list[str]:
     """Where the two servers, or they and the model, do not say the same."""
     return [
-        f"{there.about}\n  Oxia  {there.said}\n  ours  {here.said}\n  model {there.expected}"
+        f"{there.about}\n  Oxia  {there.said!r}\n  ours  {here.said!r}\n  model {there.expected!r}"
         for there, here in zip(oxia, ours, strict=True)
         if not there.said == here.said == there.expected
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -57,7 +58,11 @@ class ShardMachine(RuleBasedStateMachine):
         self.keyspace = keyspace
 
     def teardown(self) -> None:
-        self.shard.close()
+        try:
+            if sys.exc_info()[0] is None:  # a step that has failed says itself what is wrong
+                self.compare_everything()
+        finally:
+            self.shard.close()
 
     # ---------------------------------------------------------------- writes
 

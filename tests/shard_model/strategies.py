@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -36,6 +36,7 @@ NOT_UTF8 = (b"\xff", b"a\xc3", b"\xed\xa0\x80")
 SESSION_TIMEOUTS_MS = (2_000, 3_000, 10_000, 300_000)
 NO_SESSION = 987_654_321
 NO_VERSION = 123_456_789
+NO_COMPARISON = cast("pb.KeyComparisonType.ValueType", 7)
 WRONG_TIMEOUTS_MS = (0, 1_999, 300_001, 2**32 - 1)
 
 
@@ -203,8 +204,8 @@ def read_requests(around: Surroundings) -> st.SearchStrategy[pb.ReadRequest]:
     """Now and then with a comparison that nobody knows, or a key that is not UTF-8."""
     ill_formed = st.sampled_from(
         [
-            pb.GetRequest(key=b"a", comparison_type=7),
-            pb.GetRequest(key=b"a", comparison_type=7, secondary_index_name=b"i"),
+            pb.GetRequest(key=b"a", comparison_type=NO_COMPARISON),
+            pb.GetRequest(key=b"a", comparison_type=NO_COMPARISON, secondary_index_name=b"i"),
             *(pb.GetRequest(key=text) for text in NOT_UTF8),
             pb.GetRequest(key=b"a", secondary_index_name=b"\xff"),
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,13 +14,14 @@ from shard_model.order import ENCODERS, path_escaped
 from shard_model.sequences import next_key, numbers_of
 
 NOW_MS = 1_700_000_000_000
+NO_COMPARISON = cast("pb.KeyComparisonType.ValueType", 5)
 DESCRIBED_ORDER = [
     b"", b"a", b"zz", b"a/b", b"/", b"/a", b"/b", b"//", b"a/b/c", b"/a/", b"/a/x", b"/a//", b"/b/x", b"///",
     b"__oxia/x",
 ]  # fmt: skip
 
 
-def put(key: bytes, value: bytes = b"", **fields: object) -> pb.WriteRequest:
+def put(key: bytes, value: bytes = b"", **fields: Any) -> pb.WriteRequest:
     return pb.WriteRequest(puts=[pb.PutRequest(key=key, value=value, **fields)])
 
 
@@ -155,7 +158,7 @@ def test_an_open_end_is_unbounded_over_keys_and_empty_over_an_index_or_a_deletio
         assert model.list(pb.ListRequest(secondary_index_name=b"i")) == []
 
 
-@pytest.mark.parametrize("get", [pb.GetRequest(key=b"\xff"), pb.GetRequest(comparison_type=5)])
+@pytest.mark.parametrize("get", [pb.GetRequest(key=b"\xff"), pb.GetRequest(comparison_type=NO_COMPARISON)])
 def test_ill_formed_gets_refuse_the_whole_request(get: pb.GetRequest) -> None:
     with pytest.raises(ModelInvalid):
         ShardModel("natural").read(pb.ReadRequest(gets=[pb.GetRequest(), get]))

@@ -127,9 +127,7 @@ def test_errors_at_the_points_of_a_trim(tmp_path: Path, point: str) -> None:
         assert all_entries(log) == numbered(first_offset, 60 - first_offset)
 
 
-def test_a_file_that_cannot_be_deleted_stays_part_of_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_deleted_stays_part_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise OSError(errno.ENOSPC, "no space for the journal")
 

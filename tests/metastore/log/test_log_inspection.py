@@ -60,9 +60,7 @@ def test_a_torn_tail_is_announced_and_left_alone(directory: Path) -> None:
     ("number", "position", "reason"),
     [(1, 100, "damaged or missing"), (-1, 100, "had been durable"), (1, 20, "header fails its checksum")],
 )
-def test_damage_is_reported_for_the_file_that_has_it(
-    directory: Path, number: int, position: int, reason: str
-) -> None:
+def test_damage_is_reported_for_the_file_that_has_it(directory: Path, number: int, position: int, reason: str) -> None:
     path = segment_files(directory)[number]
     change(path, position)
     problems = {report.path: report.problem for report in inspect(directory) if report.problem is not None}

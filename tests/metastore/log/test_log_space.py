@@ -77,9 +77,7 @@ def test_a_full_disk_at_a_roll_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("point", ["log.extend", "log.roll.before"])
 @pytest.mark.parametrize("reserve_bytes", [0, 1000, 5000])
-def test_the_reserve_is_there_for_those_who_may_use_it(
-    tmp_path: Path, point: str, reserve_bytes: int
-) -> None:
+def test_the_reserve_is_there_for_those_who_may_use_it(tmp_path: Path, point: str, reserve_bytes: int) -> None:
     options = small_options(1024 if point == "log.roll.before" else 1 << 20, reserve_bytes)
     fault = SwitchedFault(point)
     with opened(tmp_path / "log", options, fault) as log:

@@ -240,9 +240,7 @@ def test_blanking_a_torn_tail_may_itself_be_cut_off(tmp_path: Path, order: tuple
         path.write_bytes(torn)
 
 
-def test_frames_of_an_unfinished_sync_are_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_of_an_unfinished_sync_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a failed sync left in the kernel's memory only is brought to the disk before it is trusted."""
     synced, unsynced = [b"s" * 100_000], [[b"u" * 100_000], [b"n" * 90_000], [b"s" * 30]]
     with opened(tmp_path / "log") as log:

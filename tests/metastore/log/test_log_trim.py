@@ -83,9 +83,7 @@ def test_the_newest_segment_stays_even_if_nobody_wants_it(tmp_path: Path) -> Non
         assert all_entries(log) == [b"a"]
 
 
-def test_a_reader_that_loses_a_race_against_a_trim_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_loses_a_race_against_a_trim_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file goes between the moment the reader chose it and the moment it opens it."""
     with opened(tmp_path / "log", small_options()) as log:
         ten_entries(log)

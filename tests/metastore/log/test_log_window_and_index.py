@@ -52,9 +52,7 @@ def test_pieces_follow_each_other(fd: int, piece_bytes: int) -> None:
 
 
 @given(
-    frames=st.lists(
-        st.tuples(st.integers(1, 50), st.integers(56, 30_000) | st.integers(56, 200_000)), max_size=60
-    ),
+    frames=st.lists(st.tuples(st.integers(1, 50), st.integers(56, 30_000) | st.integers(56, 200_000)), max_size=60),
     again=st.booleans(),
 )
 def test_a_search_walks_no_further_than_one_step(frames: list[tuple[int, int]], again: bool) -> None:

@@ -15,6 +15,7 @@ from transport_helpers import (
     Deaths,
     Echo,
     Quiet,
+    RawChannel,
     Reply,
     Requests,
     Serving,
@@ -86,7 +87,7 @@ class Probes:
         self.deaths.watch(call)
         return Probe(call, self.state, self.reached, self.release)
 
-    def begin(self, channel: grpc.Channel, timeout_s: float | None = None) -> tuple[grpc.Call, Probe]:
+    def begin(self, channel: RawChannel, timeout_s: float | None = None) -> tuple[grpc.Call, Probe]:
         requests = Requests() if self.state == "silent" else Requests(b"request")
         if self.state == "half closed":
             requests.close()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Protocol
 
 import grpc
 import pytest
@@ -111,7 +112,7 @@ def serving(
 
 
 @contextmanager
-def recording(**options: int) -> Iterator[tuple[Serving, SimpleQueue[Recorder]]]:
+def recording(*, pollers: int = 4) -> Iterator[tuple[Serving, SimpleQueue[Recorder]]]:
     """A server whose handlers are recorders, and the queue in which they appear."""
     recorders: SimpleQueue[Recorder] = SimpleQueue()
 
@@ -120,12 +121,21 @@ def recording(**options: int) -> Iterator[tuple[Serving, SimpleQueue[Recorder]]]
         recorders.put(recorder)
         return recorder
 
-    with serving(router, **options) as running:
+    with serving(router, pollers=pollers) as running:
         yield running, recorders
 
 
+class RawChannel(Protocol):
+    """A client's channel, used without serializers: messages are the bytes that they are on the wire."""
+
+    def unary_unary(self, method: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]: ...
+    def unary_stream(self, method: str) -> grpc.UnaryStreamMultiCallable[bytes, bytes]: ...
+    def stream_unary(self, method: str) -> grpc.StreamUnaryMultiCallable[bytes, bytes]: ...
+    def stream_stream(self, method: str) -> grpc.StreamStreamMultiCallable[bytes, bytes]: ...
+
+
 @contextmanager
-def connected(running: Serving, *options: tuple[str, int | str]) -> Iterator[grpc.Channel]:
+def connected(running: Serving, *options: tuple[str, int | str]) -> Iterator[RawChannel]:
     """A client's connection of its own."""
     private = ("grpc.use_local_subchannel_pool", 1)
     with grpc.insecure_channel(running.address, options=(private, *options)) as channel:
