@@ -22,6 +22,7 @@ STREAM_METADATA = (("shard-id", "0"), ("namespace", "default"))
 SHARD = pb.WriteRequest(shard=0).SerializeToString()
 VALUE_BYTES = 128
 RECORDS_PER_FOLDER = 1_000
+RECORDS_MAX = 99_999 * RECORDS_PER_FOLDER
 POOL_OPERATIONS = 200_000
 STARTING_PLACES = 8
 FILL_BATCH = 1_000
@@ -74,13 +75,14 @@ class Workload(Protocol):
 
 
 def record_key(number: int) -> bytes:
-    """The key of a record. Numbers below RECORDS_PER_FOLDER**2 keep their order as keys, in both sortings."""
-    return b"%b/ns-%03d/topic-%07d" % (KEY_ROOT, number // RECORDS_PER_FOLDER, number)
+    """The key of a record; keys keep the order of their numbers, in both sortings."""
+    assert number < RECORDS_MAX
+    return b"%b/ns-%05d/topic-%08d" % (KEY_ROOT, number // RECORDS_PER_FOLDER, number)
 
 
 def folder_start(number: int) -> bytes:
     """The lower bound of a folder's keys."""
-    return b"%b/ns-%03d/" % (KEY_ROOT, number)
+    return b"%b/ns-%05d/" % (KEY_ROOT, number)
 
 
 ALL_KEYS_END = KEY_ROOT + b"/ns-~/"
@@ -98,7 +100,7 @@ def put_request(number: int, value: bytes, state: int | None) -> bytes:
     """A write request of one put, without its shard; with a state it has an entry in the index."""
     put = pb.PutRequest(key=record_key(number), value=value)
     if state is not None:
-        put.secondary_indexes.add(index_name=INDEX_NAME, secondary_key=b"state-%02d/%07d" % (state, number))
+        put.secondary_indexes.add(index_name=INDEX_NAME, secondary_key=b"state-%02d/%08d" % (state, number))
     return pb.WriteRequest(puts=[put]).SerializeToString()
 
 

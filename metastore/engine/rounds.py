@@ -115,6 +115,8 @@ class Rounds:
         self._in_doubt = False
         """Between the append and the publication: an error here may have left anything on disk."""
         self._quota_checked_at_applied = -1
+        self.schedule: Callable[[Callable[[], None]], None] = _at_once
+        """How the submitter of a request comes to drive: at once, or when it has brought all that it has."""
         self.on_round: list[Callable[[Stage], None]] = []
         """Called after each durable round, by its driver."""
 
@@ -136,7 +138,7 @@ class Rounds:
             request.done(None, Overloaded(f"{limits.WAITING_REQUESTS_MAX} write requests wait already"))
             return
         self._waiting.append(request)
-        self._drive_while_waiting()
+        self.schedule(self._drive_while_waiting)
 
     def between_rounds(self, action: Callable[[], T]) -> T:
         """Does something while no round is under way."""
@@ -292,6 +294,10 @@ class Rounds:
         with self._feeder.progress:
             self._feeder.progress.wait(pause_s)
         self.statistics.paced_seconds += pause_s
+
+
+def _at_once(action: Callable[[], None]) -> None:
+    action()
 
 
 def _answer(outcomes: list[Outcome]) -> None:

@@ -24,7 +24,10 @@ DEFAULT_PUBLIC_ADDRESS = "127.0.0.1:6648"
 DEFAULT_METRICS_ADDRESS = "127.0.0.1:8080"
 SHARDS_MAX = 1024
 WORKERS_MAX = 64
+PORT_MAX = 65535
 KEY_SORTINGS = ("hierarchical", "natural")
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Hosts that stand for all addresses of a machine; nobody else can dial them."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -44,6 +47,13 @@ class NamespaceConfig:
     shards: int = 1
     key_sorting: str = "hierarchical"
     notifications: bool = True
+
+    def check(self) -> None:
+        """Refuses what cannot be."""
+        if not is_namespace_name(self.name):
+            raise ConfigError(f"namespace {self.name!r}: letters, digits and _.- are allowed")
+        _check_range(f"shards of namespace {self.name}", self.shards, SHARDS_MAX)
+        _check_choice(f"key_sorting of namespace {self.name}", self.key_sorting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +105,12 @@ class ServerConfig:
         _check_range("shards", self.shards, SHARDS_MAX)
         _check_range("workers", self.workers, WORKERS_MAX)
         _check_choice("key-sorting", self.key_sorting)
-        split_address("public-addr", self.public_addr)
-        split_address("metrics-addr", self.metrics_addr)
+        self._check_ports()
         if self.retention_ms < 0 or (self.quota_bytes is not None and self.quota_bytes <= 0):
             raise ConfigError("quota must be positive")
         names = [namespace.name for namespace in self.namespaces]
         for namespace in self.namespaces:
-            if not is_namespace_name(namespace.name):
-                raise ConfigError(f"namespace {namespace.name!r}: letters, digits and _.- are allowed")
-            _check_range(f"shards of namespace {namespace.name}", namespace.shards, SHARDS_MAX)
-            _check_choice(f"key_sorting of namespace {namespace.name}", namespace.key_sorting)
+            namespace.check()
         if len(set(names)) != len(names):
             raise ConfigError("a namespace is configured twice")
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -113,6 +119,29 @@ class ServerConfig:
             raise ConfigError("tls-client-ca-file needs tls-cert-file and tls-key-file")
         self._check_exposure()
         return self
+
+    def _check_ports(self) -> None:
+        """Workers count their ports up from the configured ones: these must exist, and keep out of each other's way."""
+        host, port = split_address("public-addr", self.public_addr)
+        metrics_host, metrics_port = split_address("metrics-addr", self.metrics_addr)
+        if not port and (self.workers > 1 or self.advertise is not None):
+            raise ConfigError("public-addr must name a port, not 0, where clients are told of it")
+        if self.workers > 1 and host in EVERY_ADDRESS and self.advertise is None:
+            raise ConfigError(
+                f"clients cannot be sent from worker to worker by the host of public-addr {self.public_addr}: "
+                "say with --advertise by which host they reach this machine"
+            )
+        public = range(port, port + self.workers) if port else range(0)
+        metrics = range(metrics_port, metrics_port + self.workers) if metrics_port else range(0)
+        for what, ports in (("public-addr", public), ("metrics-addr", metrics)):
+            if ports and ports[-1] > PORT_MAX:
+                raise ConfigError(f"{what}: {self.workers} workers need the ports {ports[0]} to {ports[-1]}")
+        common = sorted(set(public) & set(metrics))
+        if common and (host == metrics_host or not {host, metrics_host}.isdisjoint(EVERY_ADDRESS)):
+            raise ConfigError(
+                f"public-addr {self.public_addr} and metrics-addr {self.metrics_addr} meet on port {common[0]}: "
+                f"each needs {self.workers} of its own, counted up from there"
+            )
 
     def _check_exposure(self) -> None:
         host, _ = split_address("public-addr", self.public_addr)
@@ -142,7 +171,7 @@ def split_address(what: str, address: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         host = ""
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > PORT_MAX:
         raise ConfigError(f"{what} must be HOST:PORT, got {address!r}")
     return host, int(port)
 
@@ -195,9 +224,11 @@ def _from_file(config: ServerConfig, path: Path) -> ServerConfig:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    tables = table.pop("namespaces", [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{path}: namespaces must be tables: write [[namespaces]] above the settings of each")
     namespaces = tuple(
-        NamespaceConfig(**_typed(f"{path}, [[namespaces]]", each, NamespaceConfig()))
-        for each in table.pop("namespaces", [])
+        NamespaceConfig(**_typed(f"{path}, [[namespaces]]", each, NamespaceConfig())) for each in tables
     )
     return replace(config, **_typed(str(path), table, config), namespaces=namespaces)
 

@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from metastore.server.config import NamespaceConfig
+from metastore.server.config import ConfigError, NamespaceConfig
 from metastore.server.host import Namespace
 
 FORMAT = 1
@@ -73,7 +73,7 @@ class DataDirectory:
                     f"{self.path} has format {content['format']}, and this version reads up to {FORMAT}: "
                     "use the version that wrote it, or a newer one"
                 )
-            namespaces = [Namespace(**each) for each in content["namespaces"]]
+            namespaces = [_checked(Namespace(**each)) for each in content["namespaces"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DirectoryError(f"{self.path} is damaged: {MANIFEST} cannot be read: {error!r}") from error
         first = 0
@@ -109,6 +109,21 @@ class DataDirectory:
 def shard_directory(path: Path, shard_id: int) -> Path:
     """Where a shard keeps its data."""
     return path / "shards" / f"{shard_id:04d}"
+
+
+def _checked(namespace: Namespace) -> Namespace:
+    """A namespace of the manifest, if it can be one."""
+    config = NamespaceConfig(
+        namespace.name, namespace.shards, namespace.key_sorting, namespace.notifications_enabled
+    )
+    for value, kind in ((config.shards, int), (namespace.first_shard, int), (config.notifications, bool)):
+        if type(value) is not kind:
+            raise ValueError(f"{value!r} is not of type {kind.__name__}")
+    try:
+        config.check()
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return namespace
 
 
 def _same_shape(path: Path, known: Namespace, config: NamespaceConfig) -> Namespace:

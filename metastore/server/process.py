@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metastore.clock import Clock, SystemClock
+from metastore.engine.errors import EngineError
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.faults import Faults
 from metastore.log import LogOptions
@@ -22,8 +23,8 @@ from metastore.server.housekeeper import Housekeeper
 from metastore.server.metrics import MetricsServer, ShardCollector
 from metastore.server.reflection import reflection_handlers
 from metastore.server.router import SERVICE_NAMES, MakeHandler, Router
-from metastore.server.security import Authenticator, TokenAuthenticator, server_credentials
-from metastore.server.transport import GrpcServer
+from metastore.server.security import Authenticator, SecurityError, TokenAuthenticator, server_credentials
+from metastore.server.transport import GrpcServer, TransportError
 
 RECEIVE_BYTES_MAX = 256 << 20
 PING_INTERVAL_MS_MIN = 5_000
@@ -45,6 +46,9 @@ GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )
+
+START_ERRORS = (EngineError, SecurityError, TransportError, OSError)
+"""What may keep a process from serving; the texts are meant for whoever started it."""
 
 logger = logging.getLogger("tidemark.metastore")
 
@@ -128,7 +132,7 @@ class ServerProcess:
         housekeeper = Housekeeper(hosts, router, health, self._config.retention_ms, self._clock, report)
         housekeeper.start()
         undo.callback(housekeeper.stop)
-        self._serve(undo, router, health, len(shards))
+        self._serve(undo, router, health, hosts)
         metrics_host, metrics_port = split_address("metrics-addr", self._plan.metrics_addr)
         collector = ShardCollector(hosts, router.method_counts)
         metrics = MetricsServer(metrics_host, metrics_port, collector)
@@ -155,15 +159,19 @@ class ServerProcess:
             return Authenticator()
         return TokenAuthenticator(self._config.tokens_file, self._clock, report)
 
-    def _serve(self, undo: ExitStack, router: Router, health: HealthService, shards: int) -> None:
+    def _serve(
+        self, undo: ExitStack, router: Router, health: HealthService, hosts: tuple[ShardHost, ...]
+    ) -> None:
         config, credentials = self._config, None
         if config.tls_cert_file is not None and config.tls_key_file is not None:
             credentials = server_credentials(
                 config.tls_cert_file, config.tls_key_file, config.tls_client_ca_file
             )
-        pollers = min(shards + 2, POLLERS_MAX)
+        pollers = min(len(hosts) + 2, POLLERS_MAX)
         server = GrpcServer(router, pollers=pollers, options=GRPC_OPTIONS, on_error=report)
         self.public_port = server.add_port(self._plan.public_addr, credentials)
+        for host in hosts:
+            host.shard.rounds.schedule = server.defer
         server.start()
         undo.callback(server.stop, STOP_GRACE_S)
         undo.callback(router.shut_down)

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from metastore.commandline import CommandError, UsageError
-from metastore.engine.errors import EngineError
 from metastore.faults import faults_from_environment
 from metastore.server.config import ConfigError, ServerConfig, join_address, load_config, split_address
 from metastore.server.directory import DataDirectory, DirectoryError
 from metastore.server.logs import set_up_logging
-from metastore.server.process import ServerProcess, WorkerPlan
-from metastore.server.security import SecurityError
-from metastore.server.transport import TransportError
+from metastore.server.process import START_ERRORS, ServerProcess, WorkerPlan
 from metastore.server.workers import WorkerFailed, Workers, plan_workers
 
 logger = logging.getLogger("tidemark.metastore")
@@ -47,21 +44,21 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
         directory = DataDirectory(config.data_dir)
         try:
             plans = plan_workers(config, directory.namespaces(config.wanted_namespaces()))
-            service = _service(config, plans)
+            service = _service(config, plans, log_json)
             service.start()
             logger.info("%s", _ready_line(config, plans, service))
             stop.wait()
             service.stop()
         finally:
             directory.close()
-    except (DirectoryError, EngineError, SecurityError, TransportError, WorkerFailed, OSError) as error:
+    except (*START_ERRORS, DirectoryError, WorkerFailed) as error:
         raise CommandError(str(error)) from error
     return 0
 
 
-def _service(config: ServerConfig, plans: list[WorkerPlan]) -> Service:
+def _service(config: ServerConfig, plans: list[WorkerPlan], log_json: bool) -> Service:
     if config.workers > 1:
-        return Workers(config, plans)
+        return Workers(config, plans, log_json)
     return ServerProcess(config, plans[0], faults_from_environment(os.environ))
 
 

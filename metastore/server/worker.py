@@ -9,20 +9,24 @@ import threading
 
 from metastore.faults import faults_from_environment
 from metastore.server.logs import set_up_logging
-from metastore.server.process import ServerProcess
+from metastore.server.process import START_ERRORS, ServerProcess
 from metastore.server.workers import READY, decode_orders
 
 
 def main() -> int:
     """Serves until the parent ends, or asks."""
-    set_up_logging(as_json=False)
-    config, plan = decode_orders(sys.stdin.readline())
+    config, plan, log_json = decode_orders(sys.stdin.readline())
+    set_up_logging(log_json)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_await_orphanage, args=(stop,), daemon=True).start()
     server = ServerProcess(config, plan, faults_from_environment(os.environ))
-    server.start()
+    try:
+        server.start()
+    except START_ERRORS as error:
+        print(" ".join(str(error).split()), flush=True)
+        return 1
     print(READY, flush=True)
     stop.wait()
     server.stop()

@@ -112,8 +112,7 @@ class ShardModel:
         for get in request.gets:
             require_comparison(get)
         return [
-            self._get_by_index(get) if get.HasField("secondary_index_name") else self._get(get)
-            for get in request.gets
+            self._get_by_index(get) if get.HasField("secondary_index_name") else self._get(get) for get in request.gets
         ]
 
     def _get(self, get: pb.GetRequest) -> pb.GetResponse:
@@ -178,9 +177,7 @@ class ShardModel:
             return [primary for secondary, _, _, primary in entries if start <= secondary < end]
         keys = self._keys(request.include_internal_keys)
         return [
-            key
-            for key in keys
-            if start <= self.encode(key) and (not request.end_exclusive or self.encode(key) < end)
+            key for key in keys if start <= self.encode(key) and (not request.end_exclusive or self.encode(key) < end)
         ]
 
     def _keys(self, include_internal: bool) -> Sequence[bytes]:

@@ -12,21 +12,26 @@ from metastore.pb import oxia_pb2 as pb
 from shard_model.model import ShardModel
 
 LONG = b"long" * 150  # longer than any key that LMDB takes: what follows must still decide the order
-KEYS = (
-    b"", b"/", b"//", b"///", b"a", b"a/", b"a//", b"a/b", b"a/b/", b"a/b//", b"a/b/c", b"/a", b"/a/",
-    b"/a//", b"/a/b", b"b", b"b/a", b"zz", b"a!", b"a%2F", b"a\x00", b"a\x01", b"\x00", b"\x7f",
-    "é".encode(), "é/é".encode(), "\U0010ffff".encode(), "/\U0010ffff".encode(),
-    b"__oxia/x", b"__oxia/x/y", b"__oxia//", b"__oxia", b"__oxia0", b"__oxi/a",
+PLAIN = (
+    b"", b"a", b"b", b"zz", b"a!", b"a%2F", b"a\x00", b"a\x01", b"\x00", b"\x7f", "é".encode(),
+    "\U0010ffff".encode(),
+)  # fmt: skip
+PATHS = (
+    b"a", b"", b"/", b"//", b"///", b"a/", b"a//", b"a/b", b"a/b/", b"a/b//", b"a/b/c", b"/a", b"/a/", b"/a//",
+    b"/a/b", b"b/a", "é/é".encode(), "/\U0010ffff".encode(), b"/" * 300, b"/" * 301, b"d/" * 260,
+)  # fmt: skip
+INTERNAL = (b"__oxia/x", b"__oxia/x/y", b"__oxia//", b"__oxia", b"__oxia0", b"__oxi/a", b"_", b"z")
+LONG_ONES = (
     *(LONG[:length] for length in (497, 498, 499, 500, 501, 509, 511, 512, 600)),
     *(LONG[:length] + end for length in (498, 499, 500, 600) for end in (b"\x00", b"/", b"~", "é".encode())),
-    b"/" * 300, b"/" * 301, b"d/" * 260, b"d/" * 260 + b"/",
-)  # fmt: skip
+)
 SEQUENCES = (b"s", b"s-00000000000000000001", b"a/s", b"s/", b"s.", b"__oxia/s", LONG[:490])
 SEQUENCE_LOOKALIKES = (
     b"s-", b"s-x", b"s--5", b"s-7", b"s-05", b"s-00000000000000000005", b"s-00000000000000000005x",
     b"s-00000000000000000005-00000000000000000002", b"s-18446744073709551615", b"s-99999999999999999999",
     b"a/s-00000000000000000003",
 )  # fmt: skip
+FAMILIES = (PLAIN, PATHS, INTERNAL, LONG_ONES, SEQUENCE_LOOKALIKES)
 INDEX_NAMES = (b"i", b"i", b"i2", b"", b"i/j", b"i\x01", "é".encode())
 SECONDARY_KEYS = (
     b"", b"a", b"b", b"a/b", b"a/", b"a//", b"/", b"//", b"b/a", b"a\x00", b"a\x01", b"a\x01b", b"%", b"~",
@@ -37,7 +42,7 @@ SESSION_TIMEOUTS_MS = (2_000, 3_000, 10_000, 300_000)
 NO_SESSION = 987_654_321
 NO_VERSION = 123_456_789
 NO_COMPARISON = cast("pb.KeyComparisonType.ValueType", 7)
-WRONG_TIMEOUTS_MS = (0, 1_999, 300_001, 2**32 - 1)
+REFUSED_TIMEOUTS_MS = (0, 1_999, 300_001, 2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -54,22 +59,26 @@ def surroundings(model: ShardModel, keyspace: Sequence[bytes]) -> Surroundings:
     return Surroundings(
         keys=(*keyspace, *made_by_sequences[:6]),
         version_ids=(-1, NO_VERSION, *(record.version_id for record in model.records.values())),
-        session_ids=(*model.sessions, *model.sessions, NO_SESSION),
+        session_ids=(*(list(model.sessions) * 4), NO_SESSION),
     )
 
 
 def keyspaces() -> st.SearchStrategy[list[bytes]]:
-    """The keys of one run."""
+    """The keys of one run: some that are alike, and a few of any kind."""
     texts = st.text("a/_\x00\x01~é", max_size=5).map(str.encode)
-    keys = st.one_of(
-        st.sampled_from(KEYS), st.sampled_from(KEYS), st.sampled_from(SEQUENCE_LOOKALIKES), texts
-    )
-    return st.lists(keys, min_size=3, max_size=9, unique=True)
+    any_key = st.one_of(texts, *map(st.sampled_from, FAMILIES))
+    alike = st.sampled_from(FAMILIES).flatmap(lambda family: st.lists(st.sampled_from(family), min_size=4, max_size=7))
+    return st.builds(lambda *parts: sorted({*parts[0], *parts[1]}), alike, st.lists(any_key, max_size=3))
 
 
 def sometimes(strategy: st.SearchStrategy[Any], one_in: int = 3) -> st.SearchStrategy[Any]:
     """The value of an optional field: mostly none."""
-    return st.integers(1, one_in).flatmap(lambda draw: strategy if draw == one_in else st.none())
+    return st.one_of(*[st.none()] * (one_in - 1), strategy)
+
+
+def session_timeouts_ms() -> st.SearchStrategy[int]:
+    allowed = st.sampled_from(SESSION_TIMEOUTS_MS)
+    return st.one_of(allowed, allowed, allowed, st.sampled_from(REFUSED_TIMEOUTS_MS))
 
 
 def values() -> st.SearchStrategy[bytes]:
@@ -90,8 +99,8 @@ def puts(around: Surroundings) -> st.SearchStrategy[pb.PutRequest]:
         pb.PutRequest,
         key=st.sampled_from(around.keys),
         value=values(),
-        expected_version_id=sometimes(st.sampled_from(around.version_ids)),
-        session_id=sometimes(st.sampled_from(around.session_ids)),
+        expected_version_id=sometimes(st.sampled_from(around.version_ids), one_in=4),
+        session_id=session_ids(around),
         client_identity=sometimes(st.sampled_from([b"", b"me", "é".encode()])),
         partition_key=sometimes(st.sampled_from([b"", b"p"])),
         secondary_indexes=secondary_indexes(),
@@ -102,20 +111,24 @@ def puts(around: Surroundings) -> st.SearchStrategy[pb.PutRequest]:
 
 def sequence_puts(around: Surroundings) -> st.SearchStrategy[pb.PutRequest]:
     """Mostly good; the traps of a sequence put are each drawn now and then."""
-    deltas = st.one_of(
-        st.lists(st.integers(1, 3), min_size=1, max_size=3),
-        st.lists(st.sampled_from([0, 1, 2**63 - 1, 2**64 - 1]), min_size=1, max_size=3),
-    )
+    good = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+    nasty = st.lists(st.sampled_from([0, 1, 2**63 - 1, 2**64 - 1]), min_size=1, max_size=3)
+    deltas = st.one_of(good, good, good, good, nasty)
     return st.builds(
         pb.PutRequest,
         key=st.sampled_from(SEQUENCES),
         value=values(),
         expected_version_id=sometimes(st.just(-1), one_in=10),
-        session_id=sometimes(st.sampled_from(around.session_ids)),
-        partition_key=st.sampled_from([b"p", b"p", b"p", b"", None]),
+        session_id=session_ids(around),
+        partition_key=st.sampled_from([*[b"p"] * 8, b"", None]),
         sequence_key_delta=deltas,
         secondary_indexes=secondary_indexes(),
     )
+
+
+def session_ids(around: Surroundings) -> st.SearchStrategy[int | None]:
+    """Of a put: while nobody lives, mostly none."""
+    return sometimes(st.sampled_from(around.session_ids), one_in=3 if len(around.session_ids) > 1 else 12)
 
 
 def deletes(around: Surroundings) -> st.SearchStrategy[pb.DeleteRequest]:
@@ -129,12 +142,8 @@ def deletes(around: Surroundings) -> st.SearchStrategy[pb.DeleteRequest]:
 
 def bounds(around: Surroundings) -> st.SearchStrategy[bytes]:
     """Where a range begins or ends: at a key, beside one, or nowhere."""
-    beside = st.builds(
-        bytes.__add__, st.sampled_from(around.keys), st.sampled_from([b"!", b"/", b"//", b"\x00"])
-    )
-    return st.one_of(
-        st.sampled_from(around.keys), beside, st.sampled_from([b"", b"~", "\U0010ffff".encode()])
-    )
+    beside = st.builds(bytes.__add__, st.sampled_from(around.keys), st.sampled_from([b"!", b"/", b"//", b"\x00"]))
+    return st.one_of(st.sampled_from(around.keys), beside, st.sampled_from([b"", b"~", "\U0010ffff".encode()]))
 
 
 def delete_ranges(around: Surroundings) -> st.SearchStrategy[pb.DeleteRangeRequest]:
@@ -165,12 +174,8 @@ def ill_formed_writes(around: Surroundings) -> st.SearchStrategy[pb.WriteRequest
         st.builds(lambda text: pb.WriteRequest(puts=[pb.PutRequest(partition_key=text)]), bad),
         st.builds(lambda index: pb.WriteRequest(puts=[pb.PutRequest(secondary_indexes=[index])]), entry),
         st.builds(lambda text: pb.WriteRequest(deletes=[pb.DeleteRequest(key=text)]), bad),
-        st.builds(
-            lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(start_inclusive=text)]), bad
-        ),
-        st.builds(
-            lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(end_exclusive=text)]), bad
-        ),
+        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(start_inclusive=text)]), bad),
+        st.builds(lambda text: pb.WriteRequest(delete_ranges=[pb.DeleteRangeRequest(end_exclusive=text)]), bad),
     )
     return st.builds(merged, write_requests(around), spoiled)
 
@@ -241,6 +246,4 @@ def list_requests(around: Surroundings) -> st.SearchStrategy[pb.ListRequest]:
 
 def range_scan_requests(around: Surroundings) -> st.SearchStrategy[pb.RangeScanRequest]:
     """The two requests have the same fields with the same numbers."""
-    return list_requests(around).map(
-        lambda request: pb.RangeScanRequest.FromString(request.SerializeToString())
-    )
+    return list_requests(around).map(lambda request: pb.RangeScanRequest.FromString(request.SerializeToString()))

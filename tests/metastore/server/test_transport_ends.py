@@ -82,17 +82,37 @@ class Probes:
         self.reached: SimpleQueue[Probe] = SimpleQueue()
         self.release = threading.Event()
         self.deaths = Deaths()
+        self.in_state: Probe | None = None
 
     def __call__(self, call: Call) -> Probe:
         self.deaths.watch(call)
         return Probe(call, self.state, self.reached, self.release)
 
-    def begin(self, channel: RawChannel, timeout_s: float | None = None) -> tuple[grpc.Call, Probe]:
+    def begin(self, channel: grpc.Channel, timeout_s: float | None = None) -> grpc.Call:
+        """Opens a call and brings it into the state."""
         requests = Requests() if self.state == "silent" else Requests(b"request")
         if self.state == "half closed":
             requests.close()
         answers = channel.stream_stream(METHOD)(iter(requests), timeout=timeout_s)
-        return answers, self.reached.get(timeout=WITHIN_S)
+        self.in_state = self.reached.get(timeout=WITHIN_S)
+        return answers
+
+    def check_the_end(self) -> None:
+        """The handler is told exactly once, and the call is freed."""
+        self.release.set()
+        probe, self.in_state = self.in_state, None
+        assert probe is not None
+        assert probe.overs.get(timeout=WITHIN_S)
+        call, overs = probe.call, probe.overs
+        call.send(b"too late")
+        call.reply(b"too late")
+        call.finish()
+        call.pause_receiving()
+        call.resume_receiving()
+        assert (call.unsent_count, call.unsent_bytes) == (0, 0)
+        del probe, call
+        self.deaths.wait(1)
+        assert overs.empty()
 
 
 @pytest.fixture
@@ -104,31 +124,13 @@ def _no_collector() -> Iterator[None]:
     gc.enable()
 
 
-def check_the_end(probes: Probes, probe: Probe) -> None:
-    """The handler is told exactly once, and the call is freed."""
-    probes.release.set()
-    assert probe.overs.get(timeout=WITHIN_S)
-    call, overs = probe.call, probe.overs
-    call.send(b"too late")
-    call.reply(b"too late")
-    call.finish()
-    call.pause_receiving()
-    call.resume_receiving()
-    assert (call.unsent_count, call.unsent_bytes) == (0, 0)
-    del probe, call
-    probes.deaths.wait(1)
-    assert overs.empty()
-
-
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("state", STATES)
 def test_a_cancelled_call_ends_once_and_is_freed(state: str) -> None:
     probes = Probes(state)
     with serving(probes) as running, connected(running) as channel:
-        answers, probe = probes.begin(channel)
-        answers.cancel()
-        check_the_end(probes, probe)
-        del probe
+        probes.begin(channel).cancel()
+        probes.check_the_end()
 
 
 @pytest.mark.usefixtures("_no_collector")
@@ -137,9 +139,8 @@ def test_a_lost_connection_ends_a_call_once_and_frees_it(state: str) -> None:
     probes = Probes(state)
     with serving(probes) as running:
         with connected(running) as channel:
-            _, probe = probes.begin(channel)
-        check_the_end(probes, probe)
-        del probe
+            probes.begin(channel)
+        probes.check_the_end()
 
 
 @pytest.mark.usefixtures("_no_collector")
@@ -147,21 +148,19 @@ def test_a_lost_connection_ends_a_call_once_and_frees_it(state: str) -> None:
 def test_a_deadline_ends_a_call_once_and_frees_it(state: str) -> None:
     probes = Probes(state)
     with serving(probes) as running, connected(running) as channel:
-        answers, probe = probes.begin(channel, timeout_s=0.5)
+        answers = probes.begin(channel, timeout_s=0.5)
         assert answers.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        check_the_end(probes, probe)
-        del probe
+        probes.check_the_end()
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_stopping_the_server_ends_a_call_once(state: str) -> None:
     probes = Probes(state)
     with serving(probes) as running, connected(running) as channel:
-        answers, probe = probes.begin(channel)
+        answers = probes.begin(channel)
         probes.release.set()
         running.server.stop(0)
-        assert probe.overs.get(timeout=WITHIN_S)
-        assert probe.overs.empty()
+        probes.check_the_end()
         assert answers.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
 
 
@@ -187,9 +186,8 @@ def test_a_thousand_cancelled_streams_leave_nothing() -> None:
     with serving(probes) as running, connected(running) as channel:
         opened = []
         for _ in range(1_000):
-            answers, probe = probes.begin(channel)
-            opened.append(answers)
-            del probe
+            opened.append(probes.begin(channel))
+        probes.in_state = None
         assert running.server.live_call_count == 1_000
         for answers in opened:
             answers.cancel()

@@ -1,0 +1,38 @@
+"""The server's own command line, with shards so small that they roll, grow and trim all the time.
+
+    python crash_small_server.py metastore ...
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from metastore.commandline import main
+from metastore.engine.shard import Shard, ShardOptions
+from metastore.engine.store import StoreOptions
+from metastore.log import LogOptions
+from metastore.server import process
+from metastore.server.directory import shard_directory
+from metastore.server.host import Namespace
+
+STORE = StoreOptions(map_bytes=256 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
+LOG = LogOptions(segment_bytes_max=64 << 10, step_bytes_min=8 << 10, step_bytes_max=16 << 10, reserve_bytes=16 << 10)
+
+
+class SmallProcess(process.ServerProcess):
+    """The real process; only the sizes of its shards are others."""
+
+    def _open_shard(self, shard_id: int, namespace: Namespace) -> Shard:
+        options = ShardOptions(
+            key_sorting=namespace.key_sorting, retention_ms=self._config.retention_ms, store=STORE, log=LOG
+        )
+        directory = shard_directory(Path(self._config.data_dir), shard_id)
+        return Shard.open(directory, options, self._clock, self._faults)
+
+
+if __name__ == "__main__":
+    from metastore.server import serve
+
+    serve.ServerProcess = SmallProcess  # type: ignore[misc]
+    sys.exit(main(sys.argv[1:]))

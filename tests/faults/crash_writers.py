@@ -1,0 +1,64 @@
+"""Writers that go on until their server is gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import grpc
+from crash_ledger import Ledger
+
+from metastore.pb import oxia_pb2 as pb
+from support.wire import Ended, WireClient
+
+STREAM_METADATA = (("shard-id", "0"), ("namespace", "default"))
+SESSION_TIMEOUT_MS = 300_000
+ANSWER_WITHIN_S = 30.0
+BATCHES_MAX = 20_000
+"""A writer that has written so many has not been stopped by a fault."""
+
+
+class Writer(threading.Thread):
+    """Writes a ledger's batches on one stream, so many ahead of their answers."""
+
+    def __init__(self, address: str, ledger: Ledger, window: int, on_answer: Callable[[], None]) -> None:
+        super().__init__(name=f"writer of {ledger.prefix.decode()}", daemon=True)
+        self.failure: BaseException | None = None
+        self.lost_server = False
+        self._address = address
+        self._ledger = ledger
+        self._window = window
+        self._on_answer = on_answer
+
+    def run(self) -> None:
+        try:
+            with WireClient(self._address) as wire:
+                self.lost_server = not (self._begin_session(wire) and self._write(wire))
+        except BaseException as failure:  # the test's own thread raises it again
+            self.failure = failure
+
+    def _begin_session(self, wire: WireClient) -> bool:
+        """False if the server has gone away."""
+        if self._ledger.session_id is None:
+            request = pb.CreateSessionRequest(shard=0, session_timeout_ms=SESSION_TIMEOUT_MS)
+            answer = wire.call("CreateSession", request, timeout_s=ANSWER_WITHIN_S)
+            if answer.status.code is grpc.StatusCode.UNAVAILABLE:
+                return False
+            self._ledger.session_id = answer.only.session_id
+        return True
+
+    def _write(self, wire: WireClient) -> bool:
+        """False if the server has gone away."""
+        stream = wire.open("WriteStream", metadata=STREAM_METADATA)
+        try:
+            for _ in range(BATCHES_MAX):
+                while self._ledger.unanswered_count < self._window:
+                    stream.send(self._ledger.plan().request)
+                self._ledger.answered(stream.next(ANSWER_WITHIN_S))
+                self._on_answer()
+        except Ended as end:
+            assert end.status.code is grpc.StatusCode.UNAVAILABLE, end.status
+            return False
+        finally:
+            stream.cancel()
+        return True
