@@ -211,7 +211,7 @@ class Connection:
             self._frames.append(http2.frame(http2.PING, http2.ACKNOWLEDGED, 0, each.payload))
         elif each.kind == http2.WINDOW_UPDATE:
             self._widen(stream, each)
-        elif each.kind in (http2.RESET, http2.GO_AWAY):
+        elif each.kind == http2.GO_AWAY or (each.kind == http2.RESET and stream is not None):
             raise ConversationError("the server broke the stream or the connection off")
         if stream is not None and each.kind in (http2.DATA, http2.HEADERS) and each.flags & http2.END_STREAM:
             stream.trailers = each.payload if each.kind == http2.HEADERS else b""

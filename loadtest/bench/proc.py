@@ -53,7 +53,7 @@ def parse_kib_fields(text: str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
-        if len(words) == 2 and words[1] == "kB":
+        if len(words) == 2 and words[0].isdigit() and words[1] == "kB":
             fields[name] = int(words[0]) * KIB
     return fields
 
@@ -124,10 +124,13 @@ def processor_use(root: int) -> ProcessorUse:
 
 
 def share_of_others(before: ProcessorUse, after: ProcessorUse, processors: int) -> float:
-    """The part of all processors' time that went to others than the process tree; never less than 0."""
+    """The part of all processors' time that went to others than the process tree.
+
+    The kernel counts in ticks, so a short while may seem to hold less than nothing or more than all.
+    """
     assert after.at_s > before.at_s
     others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    return max(0.0, others_s / ((after.at_s - before.at_s) * processors))
+    return min(1.0, max(0.0, others_s / ((after.at_s - before.at_s) * processors)))
 
 
 class PeakMemory:

@@ -26,8 +26,7 @@ class Comparison(IntEnum):
     HIGHER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PutOptions:
+class PutOptions(NamedTuple):
     """What a put may ask for beside its key and value. Most puts ask for nothing and have no options at all."""
 
     expected_version_id: int | None = None

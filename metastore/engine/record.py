@@ -55,6 +55,9 @@ NO_EXTRAS = Extras(None, None, b"")
 
 def pack_indexes(indexes: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """One byte string for the (index name, secondary key) pairs, duplicates dropped, their order kept."""
+    if len(indexes) == 1:
+        name, secondary = indexes[0]
+        return _INDEX_HEAD.pack(len(name), len(secondary)) + name + secondary
     parts: list[bytes] = []
     for name, secondary in dict.fromkeys(indexes):
         parts += (_INDEX_HEAD.pack(len(name), len(secondary)), name, secondary)

@@ -18,6 +18,7 @@ from metastore.engine.overlay import Generation
 from metastore.engine.record import (
     HAS_EXTRAS,
     HEADER,
+    HEADER_SIZE,
     NO_EXTRAS,
     Extras,
     encode_entry,
@@ -230,11 +231,10 @@ class Stage:
         version_id = options.override_version_id
         if version_id is None:
             self.last_version_id = version_id = self.last_version_id + 1
-        modifications, created_ms, old_extras = 0, self.time_ms, NO_EXTRAS
+        flags, modifications, created_ms = 0, 0, self.time_ms
         if old is not None:
-            _, _, modifications, created_ms = HEADER.unpack_from(old)
+            flags, _, modifications, created_ms = HEADER.unpack_from(old)
             modifications += 1
-            old_extras = extras_of(old)
         if options.override_modifications_count is not None:
             modifications = options.override_modifications_count
         times = encode_times(created_ms, self.time_ms)
@@ -242,14 +242,16 @@ class Stage:
             version_id, modifications, times, options.session_id, options.client_identity
         )
         extras = Extras(options.session_id, options.partition_key, pack_indexes(options.secondary_indexes))
-        self._replace_extras(encoded, key, old_extras, extras)
-        entry = encode_entry(version, value, key)
-        if extras == NO_EXTRAS:
-            record = HEADER.pack(0, version_id, modifications, created_ms) + entry
-        else:
-            header = HEADER.pack(HAS_EXTRAS, version_id, modifications, created_ms)
-            record = header + pack_extras(extras) + entry
-        self._change(Kind.RECORD_PUT, encoded, record)
+        packed = b"" if extras == NO_EXTRAS else pack_extras(extras)
+        if packed or flags:
+            is_same = old is not None and flags and packed and old.startswith(packed, HEADER_SIZE)
+            if not is_same:
+                old_extras = NO_EXTRAS if old is None else extras_of(old)
+                self._replace_extras(encoded, key, old_extras, extras)
+        header = HEADER.pack(HAS_EXTRAS if packed else 0, version_id, modifications, created_ms)
+        record = header + packed + encode_entry(version, value, key)
+        self._parts += (CHANGE.pack(_RECORD_PUT, len(encoded), len(record)), encoded, record)
+        self._staged[encoded] = record
         return version
 
     def _replace_extras(self, encoded: bytes, key: bytes, old: Extras, new: Extras) -> None:

@@ -125,7 +125,8 @@ class Store:
         return [self.active] if self.frozen is None else [self.frozen, self.active]
 
     def record_lookup(self) -> Callable[[bytes], bytes | None]:
-        """How a writer finds a record that no generation knows."""
+        """How a writer finds a record that no generation knows; good until the next renewal."""
+        assert self._transaction is not None
         return partial(self.trees[Table.RECORDS].get, self._transaction)
 
     def view_with(self, staging: Generation) -> View:

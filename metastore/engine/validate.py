@@ -81,8 +81,10 @@ def _check_options(key: bytes, options: PutOptions) -> None:
             f"{limits.SECONDARY_INDEXES_MAX} are allowed"
         )
     for name, secondary in options.secondary_indexes:
-        check_text("index name", name)
-        check_text("secondary key", secondary)
+        is_plain = name.isascii() and secondary.isascii()
+        if not is_plain or len(name) + len(secondary) > limits.KEY_BYTES_MAX:
+            check_text("index name", name)
+            check_text("secondary key", secondary)
     if len(options.sequence_key_deltas) > limits.SEQUENCE_PARTS_MAX:
         raise InvalidRequest(
             f"key {shown(key)} has {len(options.sequence_key_deltas)} sequence deltas; "

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from metastore.engine.notifications import Notification, NotificationBatch
 from metastore.engine.operations import Delete, Get, Put, PutOptions, WriteBatch, WriteResult
 from metastore.engine.read import Found
-from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, varint
+from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, signed_varint, varint
 from metastore.pb import envelope_pb2, oxia_pb2
 
 MESSAGE_BYTES = 2 << 20
@@ -61,15 +61,16 @@ def _decode_put(data: bytes) -> Put:
 
 def _parse_put(data: bytes) -> Put:
     put = oxia_pb2.PutRequest.FromString(data)
+    has = put.HasField
     options = PutOptions(
-        put.expected_version_id if put.HasField("expected_version_id") else None,
-        put.session_id if put.HasField("session_id") else None,
-        put.client_identity if put.HasField("client_identity") else None,
-        put.partition_key if put.HasField("partition_key") else None,
+        put.expected_version_id if has("expected_version_id") else None,
+        put.session_id if has("session_id") else None,
+        put.client_identity if has("client_identity") else None,
+        put.partition_key if has("partition_key") else None,
         tuple(put.sequence_key_delta),
-        tuple((index.index_name, index.secondary_key) for index in put.secondary_indexes),
-        put.override_version_id if put.HasField("override_version_id") else None,
-        put.override_modifications_count if put.HasField("override_modifications_count") else None,
+        tuple([(index.index_name, index.secondary_key) for index in put.secondary_indexes]),
+        put.override_version_id if has("override_version_id") else None,
+        put.override_modifications_count if has("override_modifications_count") else None,
     )
     return put.key, put.value, None if options == _NO_OPTIONS else options
 
@@ -188,7 +189,10 @@ def encode_notifications(shard_id: int, batch: NotificationBatch) -> bytes:
 
 def _encode_notification(notification: Notification) -> bytes:
     key, what, version_id, range_end = notification
-    value = oxia_pb2.Notification(type=what, version_id=version_id, key_range_last=range_end)
-    body = value.SerializeToString()
+    body = b"\x08" + varint(what) if what else b""
+    if version_id is not None:
+        body += b"\x10" + signed_varint(version_id)
+    if range_end is not None:
+        body += b"\x1a" + varint(len(range_end)) + range_end
     entry = b"\n" + varint(len(key)) + key + b"\x12" + varint(len(body)) + body
     return b'"' + varint(len(entry)) + entry

@@ -66,9 +66,7 @@ def test_an_unknown_shard(witnessed_wire: WireClient, witness: Witness, method: 
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_unknown_shard_of_a_write_stream(
-    witnessed_wire: WireClient, witness: Witness, service: str
-) -> None:
+def test_an_unknown_shard_of_a_write_stream(witnessed_wire: WireClient, witness: Witness, service: str) -> None:
     with witness.nothing_changes():
         for shard in UNKNOWN_SHARDS:
             headers = (("shard-id", str(shard)), ("namespace", "default"))
@@ -232,9 +230,7 @@ def test_a_bad_operation_takes_its_whole_request_with_it(
         assert_refused(witnessed_wire.call("Write", request), StatusCode.INVALID_ARGUMENT)
 
 
-def test_a_bad_request_ends_its_stream_after_the_earlier_answers(
-    witnessed_wire: WireClient, witness: Witness
-) -> None:
+def test_a_bad_request_ends_its_stream_after_the_earlier_answers(witnessed_wire: WireClient, witness: Witness) -> None:
     stream = witnessed_wire.open("WriteStream", metadata=(SHARD, NAMESPACE))
     for request in (write(), put(b"seq", sequence_key_delta=[1]), put(b"later")):
         stream.send(request)
@@ -246,9 +242,7 @@ def test_a_bad_request_ends_its_stream_after_the_earlier_answers(
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_bytes_that_are_no_message(
-    witnessed_wire: WireClient, witness: Witness, method: str, service: str
-) -> None:
+def test_bytes_that_are_no_message(witnessed_wire: WireClient, witness: Witness, method: str, service: str) -> None:
     headers = (SHARD, NAMESPACE) if method == "WriteStream" else ()
     with witness.nothing_changes():
         answer = witnessed_wire.call(method, b"\xff\xff", metadata=headers, service=service)
@@ -258,9 +252,7 @@ def test_bytes_that_are_no_message(
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_unknown_method(witnessed_wire: WireClient, witness: Witness, service: str) -> None:
     with witness.nothing_changes():
-        assert_refused(
-            witnessed_wire.call("Write", put(), path="Nope", service=service), StatusCode.UNIMPLEMENTED
-        )
+        assert_refused(witnessed_wire.call("Write", put(), path="Nope", service=service), StatusCode.UNIMPLEMENTED)
 
 
 # ---- sizes
@@ -277,9 +269,7 @@ def test_the_greatest_sizes_are_accepted(witnessed_wire: WireClient) -> None:
     (found,) = witnessed_wire.call("Read", get(b"large", include_value=True)).only.gets
     assert found.value == value
     deletes = [pb.DeleteRequest(key=key), pb.DeleteRequest(key=b"large")]
-    assert {each.status for each in witnessed_wire.call("Write", write(deletes=deletes)).only.deletes} == {
-        pb.OK
-    }
+    assert {each.status for each in witnessed_wire.call("Write", write(deletes=deletes)).only.deletes} == {pb.OK}
 
 
 def test_a_value_too_large(witnessed_wire: WireClient, witness: Witness) -> None:
@@ -300,9 +290,7 @@ def test_a_request_too_large_in_sum(witnessed_wire: WireClient, witness: Witness
 
 def test_a_message_too_large_for_the_transport(witnessed_wire: WireClient, witness: Witness) -> None:
     with witness.nothing_changes():
-        assert_refused(
-            witnessed_wire.call("Write", bytes(REQUEST_BYTES_MAX + 1)), StatusCode.RESOURCE_EXHAUSTED
-        )
+        assert_refused(witnessed_wire.call("Write", bytes(REQUEST_BYTES_MAX + 1)), StatusCode.RESOURCE_EXHAUSTED)
 
 
 # ---- what is odd, but has an answer
@@ -315,9 +303,7 @@ def test_an_empty_batch_has_an_empty_answer(witnessed_wire: WireClient) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(b"z", b"a"), (b"a", b"a"), (b"a/b", b"z")])
-def test_a_range_whose_end_precedes_its_start_is_empty(
-    witnessed_wire: WireClient, start: bytes, end: bytes
-) -> None:
+def test_a_range_whose_end_precedes_its_start_is_empty(witnessed_wire: WireClient, start: bytes, end: bytes) -> None:
     scan = pb.RangeScanRequest(shard=0)
     before = witnessed_wire.call("RangeScan", scan).messages
     borders: dict[str, Any] = {"start_inclusive": start, "end_exclusive": end}

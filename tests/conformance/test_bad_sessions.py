@@ -22,9 +22,7 @@ def session(timeout_ms: int) -> pb.CreateSessionRequest:
     "timeout_ms",
     [0, 1, limits.SESSION_TIMEOUT_MS_MIN - 1, limits.SESSION_TIMEOUT_MS_MAX + 1, (1 << 32) - 1],
 )
-def test_a_session_timeout_out_of_bounds(
-    witnessed_wire: WireClient, witness: Witness, timeout_ms: int
-) -> None:
+def test_a_session_timeout_out_of_bounds(witnessed_wire: WireClient, witness: Witness, timeout_ms: int) -> None:
     with witness.nothing_changes():
         answer = witnessed_wire.call("CreateSession", session(timeout_ms))
     assert_refused(answer, StatusCode.INVALID_ARGUMENT)

@@ -86,9 +86,7 @@ def test_a_failed_put_leaves_the_entries(client: Any, space: str, index: str) ->
     assert client.list("new", "new~", use_index=index) == []
 
 
-def test_a_get_by_index_returns_the_record(
-    client: Any, fruits: dict[str, str], space: str, index: str
-) -> None:
+def test_a_get_by_index_returns_the_record(client: Any, fruits: dict[str, str], space: str, index: str) -> None:
     key, value, version = client.get("k3", use_index=index)
     assert (key, value) == (f"{space}key-3", f"value of {space}key-3".encode())
     assert version.version_id() == client.get(key)[2].version_id()
@@ -140,9 +138,7 @@ def test_secondary_keys_may_be_paths(client: Any, space: str, index: str) -> Non
     assert client.get("p/b/c", partition_key="home", use_index=index)[0] == f"{space}2"
 
 
-def test_an_index_of_ephemeral_records_is_cleared_with_them(
-    client: Any, other: Any, space: str, index: str
-) -> None:
+def test_an_index_of_ephemeral_records_is_cleared_with_them(client: Any, other: Any, space: str, index: str) -> None:
     other.put(f"{space}e", "v", ephemeral=True, secondary_indexes={index: "e"})
     client.put(f"{space}p", "v", secondary_indexes={index: "p"})
     assert sorted(client.list("a", "z", use_index=index)) == [f"{space}e", f"{space}p"]

@@ -96,9 +96,7 @@ def test_a_delete_may_expect_a_version(client: Any, space: str) -> None:
         client.delete(f"{space}a", expected_version_id=version.version_id())
 
 
-@pytest.mark.parametrize(
-    "value", [b"", bytes(range(256)), b"x" * 3_000_000], ids=["empty", "every byte", "large"]
-)
+@pytest.mark.parametrize("value", [b"", bytes(range(256)), b"x" * 3_000_000], ids=["empty", "every byte", "large"])
 def test_values_are_kept_as_they_are(client: Any, space: str, value: bytes) -> None:
     client.put(f"{space}a", value)
     assert client.get(f"{space}a")[1] == value
@@ -106,9 +104,7 @@ def test_values_are_kept_as_they_are(client: Any, space: str, value: bytes) -> N
     assert scanned == value
 
 
-@pytest.mark.parametrize(
-    "tail", ["ä €/😀", "%2F%", "a b:c@d", "x" * 20_000, "/" * 50, "\x00\x01\x7f"], ids=range(6)
-)
+@pytest.mark.parametrize("tail", ["ä €/😀", "%2F%", "a b:c@d", "x" * 20_000, "/" * 50, "\x00\x01\x7f"], ids=range(6))
 def test_keys_are_kept_as_they_are(client: Any, space: str, tail: str) -> None:
     key = space + tail
     assert client.put(key, "v")[0] == key
@@ -137,9 +133,7 @@ def test_lists_and_scans_begin_with_their_start_and_stop_before_their_end(client
     assert all(version.version_id() == versions[key] for key, _, version in records)
 
 
-@pytest.mark.parametrize(
-    ("start", "end"), [("x", "y"), ("c", "c"), ("d", "b")], ids=["gap", "empty", "inverted"]
-)
+@pytest.mark.parametrize(("start", "end"), [("x", "y"), ("c", "c"), ("d", "b")], ids=["gap", "empty", "inverted"])
 def test_a_range_may_hold_nothing(client: Any, space: str, start: str, end: str) -> None:
     for tail in "abcde":
         client.put(space + tail, tail)
@@ -162,9 +156,7 @@ def test_a_range_is_deleted(client: Any, space: str) -> None:
     assert client.list(space, f"{space}~") == [f"{space}a", f"{space}e", f"{space}f"]
 
 
-def test_a_partition_key_keeps_records_together(
-    client: Any, shared_server: ServerProcess, space: str
-) -> None:
+def test_a_partition_key_keeps_records_together(client: Any, shared_server: ServerProcess, space: str) -> None:
     keys = [f"{space}{number:02d}" for number in range(20)]
     for key in keys:
         client.put(key, key, partition_key="home")

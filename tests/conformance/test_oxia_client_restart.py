@@ -76,9 +76,7 @@ def test_notifications_go_on_without_gap_or_repetition(server: ServerProcess, re
         for key in after:
             until_reconnected(partial(client.put, key, "v", partition_key="home"))
             told.append(changes.next().key())
-        assert told == [f"before-{number}" for number in range(20)] + [
-            f"after-{number}" for number in range(5)
-        ]
+        assert told == [f"before-{number}" for number in range(20)] + [f"after-{number}" for number in range(5)]
 
 
 def test_sequence_updates_go_on(server: ServerProcess, restart: Restart) -> None:

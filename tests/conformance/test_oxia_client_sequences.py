@@ -108,9 +108,7 @@ def test_what_cannot_be_numbered_is_not_even_sent(client: Any, space: str) -> No
         client.get_sequence_updates(space)
 
 
-def test_a_subscription_tells_the_last_key_and_then_each_new_one(
-    client: Any, subscribe: Subscribe, space: str
-) -> None:
+def test_a_subscription_tells_the_last_key_and_then_each_new_one(client: Any, subscribe: Subscribe, space: str) -> None:
     put(client, space, 1)
     last = put(client, space, 1)
     updates = subscribe(space)

@@ -99,9 +99,11 @@ def test_a_restart_keeps_folder_and_address(how: str) -> None:
 
 @pytest.mark.usefixtures("command")
 def test_a_server_that_ends_at_once_is_shown() -> None:
+    server = ServerProcess(extra_args=("fails",))
     with pytest.raises(ServerFailure, match="(?s)ended with 3: .*fails.*started with"):
-        ServerProcess(extra_args=("fails",)).__enter__()
-    assert running == []
+        server.__enter__()
+    assert server not in running
+    assert not server.directory.exists()
 
 
 @pytest.mark.usefixtures("command")

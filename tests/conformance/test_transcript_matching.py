@@ -84,16 +84,12 @@ WRONG: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"), [case[1:] for case in RIGHT], ids=[case[0] for case in RIGHT]
-)
+@pytest.mark.parametrize(("expected", "actual"), [case[1:] for case in RIGHT], ids=[case[0] for case in RIGHT])
 def test_a_right_answer_has_no_differences(expected: Any, actual: Any) -> None:
     assert matcher(v=7, one=1, key=b"k").differences(expected, actual, "at") == []
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
-)
+@pytest.mark.parametrize(("expected", "actual"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_a_wrong_answer_has_one_difference(expected: Any, actual: Any) -> None:
     (difference,) = matcher(v=7, one=1, key=b"k").differences(expected, actual, "at")
     assert difference.startswith("at")

@@ -168,10 +168,7 @@ def test_variables_last_for_a_case(stage: Stage) -> None:
 def test_a_missing_and_an_additional_answer_are_told(stage: Stage) -> None:
     assert "expected 1 items, got 0" in stage.play(case(put_step(3)), Write=says())[0]
     listing = {"call": "List", "send": [{"shard": 0}], "receive": []}
-    assert (
-        "expected 0 items, got 1"
-        in stage.play(case(listing), List=says(oxia_pb2.ListResponse(keys=[b"a"])))[0]
-    )
+    assert "expected 0 items, got 1" in stage.play(case(listing), List=says(oxia_pb2.ListResponse(keys=[b"a"])))[0]
 
 
 def test_it_does_not_matter_where_a_list_is_cut(stage: Stage) -> None:
@@ -234,20 +231,14 @@ def test_messages_are_skipped_until_one_comes(stage: Stage) -> None:
     behaviour = says_and_waits(stage, batch(0), batch(1), batch(2))
     assert stage.play(case(subscribe(), until), GetNotifications=behaviour) == []
     behaviour = says_and_waits(stage, batch(0), batch(1))
-    assert (
-        "until.offset: expected 2, got 1"
-        in stage.play(case(subscribe(), until), GetNotifications=behaviour)[0]
-    )
+    assert "until.offset: expected 2, got 1" in stage.play(case(subscribe(), until), GetNotifications=behaviour)[0]
 
 
 def test_the_end_of_a_stream_is_judged(stage: Stage) -> None:
     refusal = {"code": "ABORTED", "message": "no"}
     ended = (subscribe(), {"ended": "n", "status": refusal, "within_ms": 5_000})
     assert stage.play(case(*ended), GetNotifications=fails(grpc.StatusCode.ABORTED, "no")) == []
-    assert (
-        "status.message"
-        in stage.play(case(*ended), GetNotifications=fails(grpc.StatusCode.ABORTED, "yes"))[0]
-    )
+    assert "status.message" in stage.play(case(*ended), GetNotifications=fails(grpc.StatusCode.ABORTED, "yes"))[0]
     still_open = (subscribe(), {"ended": "n", "status": refusal, "within_ms": SOON_MS})
     assert "TimeoutError" in stage.play(case(*still_open), GetNotifications=says_and_waits(stage))[0]
 
@@ -264,13 +255,8 @@ def test_a_greeting_is_dropped_only_if_it_says_nothing_new(stage: Stage) -> None
     assert stage.play(case(*steps), GetNotifications=says_and_waits(stage, batch(4), batch(5))) == []
     assert stage.play(case(*steps), GetNotifications=says_and_waits(stage, batch(5))) == []
     assert stage.play(case(*steps), GetNotifications=says_and_waits(stage, batch(4, b"k"), batch(5))) != []
-    assert (
-        stage.play(case(*steps), GetNotifications=says_and_waits(stage, batch(4), batch(4), batch(5))) != []
-    )
-    assert (
-        stage.play(case(subscribe(), expect(5)), GetNotifications=says_and_waits(stage, batch(4), batch(5)))
-        != []
-    )
+    assert stage.play(case(*steps), GetNotifications=says_and_waits(stage, batch(4), batch(4), batch(5))) != []
+    assert stage.play(case(subscribe(), expect(5)), GetNotifications=says_and_waits(stage, batch(4), batch(5))) != []
 
 
 def test_both_directions_of_a_write_stream(stage: Stage) -> None:

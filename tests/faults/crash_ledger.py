@@ -57,9 +57,12 @@ class Batch:
 
 
 class Ledger:
-    """One writer's own part of the key space: the state to which the answers so far oblige the server."""
+    """One writer's own part of the key space: the state to which the answers so far oblige the server.
 
-    def __init__(self, writer: int, seed: int, value_bytes_max: int) -> None:
+    `growth` is the part of its batches that add a record for good.
+    """
+
+    def __init__(self, writer: int, seed: int, value_bytes_max: int, growth: float) -> None:
         self.prefix = b"writer-%d." % writer
         self.counter = self.prefix + b"counter"
         self.session_id: int | None = None
@@ -73,6 +76,7 @@ class Ledger:
         """Batches whose answer did not come and that were applied."""
         self._random = random.Random(seed)
         self._value_bytes_max = value_bytes_max
+        self._growth = growth
         self._next_number = 0
         self._settled: State = {}
         self._versions: dict[bytes, pb.Version] = {}
@@ -95,6 +99,8 @@ class Ledger:
             self._put_variously(batch, key)
         for key in keys[puts : puts + deletes]:
             self._delete(batch, key)
+        if self._random.random() < self._growth:
+            self._put_variously(batch, self.prefix + b"more-%06d" % batch.number)
         choice = self._random.random()
         if choice < 0.3:
             for _ in range(self._random.randint(1, 2)):

@@ -16,7 +16,7 @@ from metastore.server import process
 from metastore.server.directory import shard_directory
 from metastore.server.host import Namespace
 
-STORE = StoreOptions(map_bytes=256 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
+STORE = StoreOptions(map_bytes=128 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
 LOG = LogOptions(segment_bytes_max=64 << 10, step_bytes_min=8 << 10, step_bytes_max=16 << 10, reserve_bytes=16 << 10)
 
 

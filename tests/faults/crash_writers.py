@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import grpc
 from crash_ledger import Ledger
 
+from linearizability.history import Progress
 from metastore.pb import oxia_pb2 as pb
 from support.wire import Ended, WireClient
 
@@ -21,14 +21,15 @@ BATCHES_MAX = 20_000
 class Writer(threading.Thread):
     """Writes a ledger's batches on one stream, so many ahead of their answers."""
 
-    def __init__(self, address: str, ledger: Ledger, window: int, on_answer: Callable[[], None]) -> None:
+    def __init__(self, address: str, ledger: Ledger, window: int, progress: Progress) -> None:
         super().__init__(name=f"writer of {ledger.prefix.decode()}", daemon=True)
         self.failure: BaseException | None = None
         self.lost_server = False
         self._address = address
         self._ledger = ledger
         self._window = window
-        self._on_answer = on_answer
+        self._progress = progress
+        progress.begin()
 
     def run(self) -> None:
         try:
@@ -36,6 +37,8 @@ class Writer(threading.Thread):
                 self.lost_server = not (self._begin_session(wire) and self._write(wire))
         except BaseException as failure:  # the test's own thread raises it again
             self.failure = failure
+        finally:
+            self._progress.end()
 
     def _begin_session(self, wire: WireClient) -> bool:
         """False if the server has gone away."""
@@ -55,7 +58,7 @@ class Writer(threading.Thread):
                 while self._ledger.unanswered_count < self._window:
                     stream.send(self._ledger.plan().request)
                 self._ledger.answered(stream.next(ANSWER_WITHIN_S))
-                self._on_answer()
+                self._progress.count()
         except Ended as end:
             assert end.status.code is grpc.StatusCode.UNAVAILABLE, end.status
             return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import grpc
@@ -63,7 +65,9 @@ def stream(count: int, size_bytes: int, window: int, method: str = "Stream") -> 
 
 @pytest.mark.parametrize("kind", [calls, stream])
 @pytest.mark.parametrize(("size_bytes", "window"), [(4, 1), (4, 64), (100, 3), (400_000, 4)])
-def test_every_request_is_answered(kind: type[Counted], size_bytes: int, window: int, client: Client) -> None:
+def test_every_request_is_answered(
+    kind: Callable[[int, int, int], Counted], size_bytes: int, window: int, client: Client
+) -> None:
     # 400 kB is more than a frame, and more than the windows that a server opens at first.
     sample = play(client, kind(25, size_bytes, window), turn=0, seconds=60)
     assert sample["requests"] == 25
@@ -89,6 +93,19 @@ def test_nothing_asked_is_a_failure(work: Counted, client: Client) -> None:
         play(client, work, turn=0, seconds=60)
 
 
+@contextmanager
+def serving(handler: grpc.RpcMethodHandler[bytes, bytes]) -> Iterator[str]:
+    """One method, `Some`, on a port of its own, for a block."""
+    server = grpc.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(ECHO_SERVICE.strip("/"), {"Some": handler})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(grace=None).wait()
+
+
 def test_a_call_that_fails_after_good_ones_is_seen_by_the_lean_client() -> None:
     """It reads no status, but sees that the trailers are not what they were."""
     number = itertools.count()
@@ -98,40 +115,22 @@ def test_a_call_that_fails_after_good_ones_is_seen_by_the_lean_client() -> None:
         if next(number) == 3:
             context.abort(grpc.StatusCode.UNAVAILABLE, "had enough")
 
-    with _serving(grpc.unary_stream_rpc_method_handler(answer, None, None)) as address:
-        client = CLIENTS["lean"](address)
-        with pytest.raises(BenchError, match="another status"):
-            play(client, calls(10, 4, 1, "Some"), turn=0, seconds=60)
-        client.close()
+    with (
+        serving(grpc.unary_stream_rpc_method_handler(answer, None, None)) as address,
+        closing(CLIENTS["lean"](address)) as client,
+        pytest.raises(BenchError, match="another status"),
+    ):
+        play(client, calls(10, 4, 1, "Some"), turn=0, seconds=60)
 
 
 def test_a_stream_that_ends_early_is_a_failure() -> None:
     def answer(requests: Iterator[bytes], _context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from itertools.islice(requests, 3)
 
-    with _serving(grpc.stream_stream_rpc_method_handler(answer, None, None)) as address:
+    with serving(grpc.stream_stream_rpc_method_handler(answer, None, None)) as address:
         for make in CLIENTS.values():
-            client = make(address)
-            with pytest.raises(BenchError, match="unanswered"):
+            with closing(make(address)) as client, pytest.raises(BenchError, match="unanswered"):
                 play(client, stream(10, 4, 2, "Some"), turn=0, seconds=60)
-            client.close()
-
-
-class _serving:
-    """One method, `Some`, on a port of its own, for a block."""
-
-    def __init__(self, handler: grpc.RpcMethodHandler[bytes, bytes]) -> None:
-        service = grpc.method_handlers_generic_handler(ECHO_SERVICE.strip("/"), {"Some": handler})
-        self._server = grpc.server(echo.ThreadPoolExecutor(2))
-        self._server.add_generic_rpc_handlers([service])
-        self._port = self._server.add_insecure_port("127.0.0.1:0")
-
-    def __enter__(self) -> str:
-        self._server.start()
-        return f"127.0.0.1:{self._port}"
-
-    def __exit__(self, *_error: object) -> None:
-        self._server.stop(grace=None).wait()
 
 
 def test_the_generator_works_in_its_own_process(address: str) -> None:

@@ -60,6 +60,7 @@ def test_the_share_of_others_is_what_is_left() -> None:
     before, after = ProcessorUse(10.0, 3.0, 100.0), ProcessorUse(12.0, 4.0, 103.0)
     assert proc.share_of_others(before, after, processors=2) == pytest.approx(0.5)
     assert proc.share_of_others(before, dataclasses.replace(after, own_s=9.0), processors=2) == 0
+    assert proc.share_of_others(before, dataclasses.replace(after, busy_s=200.0), processors=2) == 1
 
 
 def test_a_tree_has_children_and_their_memory() -> None:

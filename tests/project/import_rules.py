@@ -149,7 +149,7 @@ def _find_circles(root: Path, imports: list[Import]) -> list[str]:
     packages = {name for name, path in find_modules(root).items() if path.name == "__init__.py"}
     graph: dict[str, set[str]] = {}
     for each in imports:
-        if is_within(each.imported, *FLOORS) and each.imported not in packages:
+        if is_within(each.imported, *FLOORS) and each.imported not in packages and each.imported != each.importer:
             graph.setdefault(each.importer, set()).add(each.imported)
     try:
         TopologicalSorter(graph).prepare()

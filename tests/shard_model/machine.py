@@ -117,7 +117,7 @@ class ShardMachine(RuleBasedStateMachine):
     def range_scan(self, data: st.DataObject) -> None:
         self._range_scan(data.draw(strategies.range_scan_requests(self._around())))
 
-    @rule(prefix=st.sampled_from(strategies.SEQUENCES))
+    @rule(prefix=st.sampled_from(strategies.WATCHED_SEQUENCES))
     def watch_sequence(self, prefix: bytes) -> None:
         assert self.shard.highest_sequence_key(prefix) == self.model.highest_sequence_key(prefix)
 

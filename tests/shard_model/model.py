@@ -167,7 +167,7 @@ class ShardModel:
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         """What a new watcher of the sequence is told first; None is silence."""
         require_utf8(prefix, "key")
-        return sequences.highest_key(prefix, self._keys(include_internal=False), self.encode)
+        return sequences.highest_key(prefix, self.records, self.encode)
 
     def _range(self, request: pb.ListRequest | pb.RangeScanRequest) -> Sequence[bytes]:
         """The primary keys of a range. An empty end is no end; over an index it is the end of nothing."""

@@ -53,9 +53,7 @@ class RandomRequests:
 
     def header(self) -> str:
         """A value that a header may have."""
-        return self._random.choice(
-            ("", "0", "1", "-1", "00", " 0", "0x0", "1e3", "9" * 40, "nope", "~" * 5_000)
-        )
+        return self._random.choice(("", "0", "1", "-1", "00", " 0", "0x0", "1e3", "9" * 40, "nope", "~" * 5_000))
 
     def noise(self) -> bytes:
         return self._random.randbytes(self._random.randint(0, RANDOM_BYTES_MAX))

@@ -172,9 +172,7 @@ class Call:
         self._watching |= with_watch
         return message, status, with_headers, with_watch
 
-    def _ship(
-        self, message: bytes | None, status: Status | None, with_headers: bool, with_watch: bool
-    ) -> None:
+    def _ship(self, message: bytes | None, status: Status | None, with_headers: bool, with_watch: bool) -> None:
         if status is None:
             assert message is not None
             core.start_sending(self._core, message, with_headers, self._on_sent)
@@ -207,9 +205,8 @@ class Call:
             self._pending -= 1
             self._receiving = False
             self._half_closed |= message is None
-            if not self.is_over:
-                self._received = message
-                self._due |= _RECEIVED
+            self._received = message
+            self._due |= _RECEIVED
             if not self._take_turn():
                 return
         self._run()
@@ -311,6 +308,8 @@ class Call:
                 return
             if due & _RECEIVED:
                 message, self._received = self._received, None
+                if self._closing:
+                    return
                 if message is None:
                     handler.on_half_close()
                 else:

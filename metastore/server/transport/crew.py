@@ -53,8 +53,7 @@ class Crew:
         self._turn = 0  # how many of them leaders have begun
         self._finished = threading.Event()
         self._pollers = [
-            threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True)
-            for number in range(size)
+            threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True) for number in range(size)
         ]
         self._watcher = threading.Thread(target=self._watch, name="grpc-poller-watch", daemon=True)
 

@@ -9,7 +9,8 @@ class Handler(Protocol):
     """The other side of a `Call`: is told what happens to it.
 
     The callbacks of one call never overlap and come in order; `on_over` is the last, and comes exactly once.
-    They run on the server's threads and may block. An exception ends the call with INTERNAL.
+    Once the handler has finished the call, no other comes. They run on the server's threads and may block. An
+    exception ends the call with INTERNAL.
     """
 
     def on_message(self, message: bytes) -> None:

@@ -283,7 +283,7 @@ def test_flags_do_not_shape_the_namespaces_of_a_file(file: Path, flag: dict[str,
         ("namespaces = 3", ("[[namespaces]]",)),
         ("namespaces = ['default']", ("[[namespaces]]",)),
         ("[namespaces]\nname = 'default'", ("[[namespaces]]",)),
-        ("shards = 1\nshards = 2", ("settings.toml", "line 2")),
+        ("shards 4\nworkers = 2", ("settings.toml", "line 1")),
     ],
 )
 def test_a_file_that_cannot_be(file: Path, text: str, words: tuple[str, ...]) -> None:

@@ -21,12 +21,13 @@ from transport_helpers import (
     Serving,
     code_of,
     connected,
+    recording,
     serving,
 )
 
 from metastore.server.transport import Call
 
-BEYOND_ANY_WINDOW = bytes(8 << 20)
+BEYOND_ANY_WINDOW = bytes(3 << 20)
 
 
 class Probe(Quiet):
@@ -88,7 +89,7 @@ class Probes:
         self.deaths.watch(call)
         return Probe(call, self.state, self.reached, self.release)
 
-    def begin(self, channel: grpc.Channel, timeout_s: float | None = None) -> grpc.Call:
+    def begin(self, channel: RawChannel, timeout_s: float | None = None) -> grpc._CallIterator[bytes]:
         """Opens a call and brings it into the state."""
         requests = Requests() if self.state == "silent" else Requests(b"request")
         if self.state == "half closed":
@@ -161,7 +162,7 @@ def test_stopping_the_server_ends_a_call_once(state: str) -> None:
         probes.release.set()
         running.server.stop(0)
         probes.check_the_end()
-        assert answers.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        assert code_of(lambda: list(answers)) in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
 
 
 @pytest.mark.usefixtures("_no_collector")
@@ -216,21 +217,16 @@ def test_a_long_producer_can_see_that_its_call_is_over() -> None:
 
 
 def test_a_finished_call_ends_though_the_client_goes_on_sending() -> None:
-    class Enough(Quiet):
-        overs: SimpleQueue[bool] = SimpleQueue()
-
-        def on_message(self, message: bytes) -> None:
-            self.call.finish(grpc.StatusCode.ABORTED, "enough")
-
-        def on_over(self) -> None:
-            self.overs.put(True)
-
-    with serving(Enough) as running, connected(running) as channel:
-        requests = Requests(b"1", b"2", b"3")
+    with recording() as (running, recorders), connected(running) as channel:
+        requests = Requests()
         answers = channel.stream_stream(METHOD)(iter(requests))
-        assert code_of(lambda: list(answers)) is grpc.StatusCode.ABORTED
-        assert Enough.overs.get(timeout=WITHIN_S)
+        recorder = recorders.get(timeout=WITHIN_S)
+        recorder.call.finish(grpc.StatusCode.ABORTED, "enough")
+        for _ in range(100):
+            requests.send(b"more")
         requests.close()
+        assert code_of(lambda: list(answers)) is grpc.StatusCode.ABORTED
+        assert recorder.next_event() == "over", "something was told after the end"
 
 
 def fail(*_: object) -> None:

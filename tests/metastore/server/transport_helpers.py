@@ -135,10 +135,16 @@ class RawChannel(Protocol):
 
 
 @contextmanager
-def connected(running: Serving, *options: tuple[str, int | str]) -> Iterator[RawChannel]:
+def connected(
+    running: Serving, *options: tuple[str, int | str], credentials: grpc.ChannelCredentials | None = None
+) -> Iterator[RawChannel]:
     """A client's connection of its own."""
-    private = ("grpc.use_local_subchannel_pool", 1)
-    with grpc.insecure_channel(running.address, options=(private, *options)) as channel:
+    options = (("grpc.use_local_subchannel_pool", 1), *options)
+    if credentials is None:
+        channel = grpc.insecure_channel(running.address, options)
+    else:
+        channel = grpc.secure_channel(running.address, credentials, options)
+    with channel:
         yield channel
 
 

@@ -26,16 +26,12 @@ HEALTH_SERVICE = "grpc.health.v1.Health"
 def _health_methods() -> dict[str, Method]:
     """The health service as recordings write it: the service's name is bytes, the status a number."""
     field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="recorded_health.proto", package="recorded.health", syntax="proto3"
-    )
+    file = descriptor_pb2.FileDescriptorProto(name="recorded_health.proto", package="recorded.health", syntax="proto3")
     for message, name, kind in (
         ("Request", "service", field.TYPE_BYTES),
         ("Response", "status", field.TYPE_INT32),
     ):
-        file.message_type.add(name=message).field.add(
-            name=name, number=1, type=kind, label=field.LABEL_OPTIONAL
-        )
+        file.message_type.add(name=message).field.add(name=name, number=1, type=kind, label=field.LABEL_OPTIONAL)
     service = file.service.add(name="Health")
     for name, streaming in (("Check", False), ("Watch", True)):
         service.method.add(
