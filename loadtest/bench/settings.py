@@ -30,8 +30,8 @@ class Plan:
         assert self.sizes == tuple(sorted(set(self.sizes)))
 
 
-DEFAULT_PLAN = Plan(repeats=7, slow_repeats=3, seconds=0.8, warm_up_seconds=0.4, sizes=(10_000, 100_000, 1_000_000))
-QUICK_PLAN = Plan(repeats=2, slow_repeats=1, seconds=0.3, warm_up_seconds=0.1, sizes=(10_000, 100_000))
+DEFAULT_PLAN = Plan(repeats=7, slow_repeats=3, seconds=0.7, warm_up_seconds=0.4, sizes=(10_000, 100_000, 1_000_000))
+QUICK_PLAN = Plan(repeats=2, slow_repeats=1, seconds=0.2, warm_up_seconds=0.1, sizes=(10_000, 100_000))
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,7 @@ def record(server: ServerProcess, number: int) -> list[Operation]:
     keys = [b"round-%d/key-%d" % (number, key) for key in range(KEYS_PER_ROUND)]
     progress = Progress()
     clients = [
-        RecordingClient(
-            server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress
-        )
+        RecordingClient(server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress)
         for client in range(CLIENTS)
     ]
     for client in clients:

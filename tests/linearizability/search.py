@@ -109,9 +109,7 @@ class Search:
             if not current.beyond >> (position - current.prefix) & 1:
                 assert operation.returned is not None
                 possible.append(position)
-                first_return = (
-                    operation.returned if first_return is None else min(first_return, operation.returned)
-                )
+                first_return = operation.returned if first_return is None else min(first_return, operation.returned)
         assert first_return is not None, "something has not happened yet"
         return sorted(possible, key=lambda position: self.answered[position].returned or 0), first_return
 

@@ -57,18 +57,14 @@ POSSIBLE = {
         (0, None, Put(b"a"), None), (5, 6, Get(), Missing()), (7, 8, Get(), Found(b"a", 0, 0))
     ),
     "an unanswered put has never happened": history((0, None, Put(b"a"), None), (5, 6, Get(), Missing())),
-    "an unanswered put shows in the count only": history(
-        (0, None, Put(b"a"), None), (5, 6, Put(b"b"), Stored(1, 1))
-    ),
+    "an unanswered put shows in the count only": history((0, None, Put(b"a"), None), (5, 6, Put(b"b"), Stored(1, 1))),
     "an unanswered delete has happened": history(
         (0, 1, Put(b"a"), Stored(0, 0)), (2, None, Delete(0), None), (9, 10, Put(b"b"), Stored(1, 0))
     ),
     "a conflict with an unanswered put": history(
         (0, 1, Put(b"a"), Stored(0, 0)), (2, None, Put(b"b"), None), (3, 4, Put(b"c", 0), Conflict())
     ),
-    "returns and calls of the same moment overlap": history(
-        (0, 5, Put(b"a"), Stored(0, 0)), (5, 6, Get(), Missing())
-    ),
+    "returns and calls of the same moment overlap": history((0, 5, Put(b"a"), Stored(0, 0)), (5, 6, Get(), Missing())),
 }
 
 IMPOSSIBLE = {

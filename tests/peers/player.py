@@ -78,9 +78,7 @@ class Player:
         return self.client.open("GetNotifications", request)
 
     def _watch(self, prefix: bytes) -> Stream:
-        return self.client.open(
-            "GetSequenceUpdates", pb.GetSequenceUpdatesRequest(shard=self.shard, key=prefix)
-        )
+        return self.client.open("GetSequenceUpdates", pb.GetSequenceUpdatesRequest(shard=self.shard, key=prefix))
 
     def _note_streams(self, script: Script, live: Stream, watch: Stream) -> None:
         offsets = self._note_batches("live", live, script.batches)

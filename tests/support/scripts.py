@@ -160,9 +160,7 @@ class ScriptWriter:
             return pb.RangeScanResponse(records=model.range_scan(request))
         if method == "CreateSession":
             timeout_ms, identity = request.session_timeout_ms, request.client_identity
-            return pb.CreateSessionResponse(
-                session_id=model.create_session(timeout_ms, identity, self._tick())
-            )
+            return pb.CreateSessionResponse(session_id=model.create_session(timeout_ms, identity, self._tick()))
         if method == "KeepAlive":
             model.keep_alive(request.session_id, self.writes)
             return pb.KeepAliveResponse()
@@ -282,9 +280,7 @@ class ScriptWriter:
         return self.random.choice([NO_SESSION, *self.model.sessions, *self.model.sessions])
 
     def _value(self) -> bytes:
-        return self.random.choice(
-            [b"", b"v%d" % self.random.randrange(1000), b"\x00\xff", b"long value " * 100]
-        )
+        return self.random.choice([b"", b"v%d" % self.random.randrange(1000), b"\x00\xff", b"long value " * 100])
 
     def _one_in(self, count: int) -> bool:
         return self.random.randrange(count) == 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from metastore.clock import ManualClock
 from shard_model.machine import ShardMachine
 from shard_model.protocol import ShardUnderTest
 from support.local_shard import LocalShard
+
+pytestmark = pytest.mark.timeout(400)  # hypothesis simplifies a failure for up to five minutes
 
 BUDGET = settings(
     max_examples=60,

@@ -242,7 +242,10 @@ def test_a_handler_that_fails_ends_its_call_and_no_other(callback: str) -> None:
         return handler
 
     with serving(router) as running, connected(running) as channel:
-        answers = channel.stream_stream(METHOD)(iter([b"request"]))
+        requests = Requests(b"request")
+        if callback == "on_half_close":
+            requests.close()
+        answers = channel.stream_stream(METHOD)(iter(requests))
         assert code_of(lambda: list(answers)) is grpc.StatusCode.INTERNAL
         assert answers.details() == "internal error"
         check_the_error(running)

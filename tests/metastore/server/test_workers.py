@@ -90,8 +90,13 @@ def test_every_shard_has_one_worker_and_one_address() -> None:
 
 
 def test_clients_are_told_the_advertised_host_and_tls() -> None:
-    pair = {"tls_cert_file": Path("cert.pem"), "tls_key_file": Path("key.pem")}
-    config = ServerConfig(public_addr="0.0.0.0:7000", workers=2, advertise="fd00::1", **pair)
+    config = ServerConfig(
+        public_addr="0.0.0.0:7000",
+        workers=2,
+        advertise="fd00::1",
+        tls_cert_file=Path("cert.pem"),
+        tls_key_file=Path("key.pem"),
+    )
     (plan, _) = plan_workers(config, [Namespace("default", 0, 2, "hierarchical", True)])
     assert leaders(config, plan) == {0: "tls://[fd00::1]:7000", 1: "tls://[fd00::1]:7001"}
 

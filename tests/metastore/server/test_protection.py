@@ -1,0 +1,192 @@
+"""TLS, client certificates and tokens, as clients meet them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+from server_helpers import SERVING, health, run_server
+
+from metastore.client.client import Client
+from metastore.client.errors import AccessDenied
+from metastore.client.security import Security
+from metastore.pb import oxia_pb2 as pb
+from support.ports import LOOPBACK
+from support.server import ServerProcess
+from support.wire import METHODS, Metadata, Status, WireClient, arriving, serialized, status_of
+
+READ = pb.ReadRequest(shard=0)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A certificate that signed itself, and its key."""
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def make(cls, directory: Path, name: str) -> Identity:
+        made = cls(directory / f"{name}.pem", directory / f"{name}.key")
+        subprocess.run(
+            [
+                *("openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+                *("-keyout", str(made.key), "-out", str(made.certificate), "-days", "2"),
+                *("-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        return made
+
+    @property
+    def server_arguments(self) -> tuple[str, ...]:
+        return "--tls-cert-file", str(self.certificate), "--tls-key-file", str(self.key)
+
+    def credentials(self, client: Identity | None = None) -> grpc.ChannelCredentials:
+        """What a client needs that trusts this server, and may show who it is."""
+        own = (None, None) if client is None else (client.key.read_bytes(), client.certificate.read_bytes())
+        return grpc.ssl_channel_credentials(self.certificate.read_bytes(), *own)
+
+
+class TlsServer(ServerProcess):
+    """A server that is asked by TLS whether it serves."""
+
+    def __init__(self, identity: Identity, client: Identity | None = None, *arguments: str) -> None:
+        super().__init__(extra_args=(*identity.server_arguments, *arguments))
+        self.credentials = identity.credentials(client)
+
+    def _wait_until_serving(self) -> None:
+        assert health(self.address, self.credentials) == SERVING
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("identities")
+
+
+@pytest.fixture(scope="module")
+def server_identity(directory: Path) -> Identity:
+    return Identity.make(directory, "server")
+
+
+@pytest.fixture(scope="module")
+def known(directory: Path) -> Identity:
+    return Identity.make(directory, "known")
+
+
+def asked(server: ServerProcess, credentials: grpc.ChannelCredentials | None) -> Status:
+    """How a simple call ends; a new connection each time."""
+    options = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+    if credentials is None:
+        channel = grpc.insecure_channel(server.address, options=options)
+    else:
+        channel = grpc.secure_channel(server.address, credentials, options=options)
+    with channel:
+        call = channel.unary_stream("/io.oxia.proto.v1.OxiaClient/Read")(serialized(READ), 20.0)  # type: ignore[var-annotated]
+        assert list(arriving(call)) == []
+        return status_of(call)
+
+
+def test_tls(server_identity: Identity, known: Identity) -> None:
+    with TlsServer(server_identity) as server:
+        assert asked(server, server.credentials).code is grpc.StatusCode.OK
+        assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
+        assert asked(server, known.credentials()).code is grpc.StatusCode.UNAVAILABLE  # trusts somebody else
+        with Client(server.address, security=Security(ca_file=server_identity.certificate)) as client:
+            client.put("/a", b"1")
+            assert client.get("/a").value == b"1"
+        assert server.terminate() == 0
+
+
+def test_mutual_tls(directory: Path, server_identity: Identity, known: Identity) -> None:
+    stranger = Identity.make(directory, "stranger")
+    with TlsServer(server_identity, known, "--tls-client-ca-file", str(known.certificate)) as server:
+        assert asked(server, server.credentials).code is grpc.StatusCode.OK
+        assert asked(server, server_identity.credentials()).code is grpc.StatusCode.UNAVAILABLE
+        assert asked(server, server_identity.credentials(stranger)).code is grpc.StatusCode.UNAVAILABLE
+        assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
+        security = Security(
+            ca_file=server_identity.certificate, cert_file=known.certificate, key_file=known.key
+        )
+        with Client(server.address, security=security) as client:
+            client.put("/a", b"1")
+            assert client.get("/a").value == b"1"
+
+
+# ---- tokens
+
+
+@pytest.fixture(scope="module")
+def guarded(directory: Path) -> Iterator[ServerProcess]:
+    tokens = directory / "tokens"
+    tokens.write_text("# principal and token\nbroker s3cret\n")
+    with ServerProcess(extra_args=("--tokens-file", str(tokens))) as server:
+        yield server
+
+
+def test_who_has_a_token_gets_in(guarded: ServerProcess) -> None:
+    with Client(guarded.address, security=Security(token="s3cret")) as client:
+        client.put("/a", b"1")
+        assert list(client.list()) == ["/a"]
+    with Client(guarded.address, security=Security(token="guessed")) as stranger, pytest.raises(AccessDenied):
+        stranger.get("/a")
+
+
+@pytest.mark.parametrize("header", [None, "Bearer guessed", "Basic s3cret", "Bearer"])
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_is_open_to_others(guarded: ServerProcess, method: str, header: str | None) -> None:
+    metadata: Metadata = (("shard-id", "0"), ("namespace", "default"))
+    if header is not None:
+        metadata += (("authorization", header),)
+    with WireClient(guarded.address) as wire:
+        answer = wire.call(method, b"", metadata=metadata)
+    assert (answer.status.code, answer.messages) == (grpc.StatusCode.UNAUTHENTICATED, [])
+    assert "s3cret" not in answer.status.message
+
+
+def test_health_is_open_to_all(guarded: ServerProcess) -> None:
+    assert health(guarded.address) == SERVING
+
+
+# ---- the network
+
+
+def test_the_network_is_not_served_without_protection(tmp_path: Path) -> None:
+    ended = run_server(tmp_path / "data", "--public-addr", "0.0.0.0:6648")
+    assert ended.returncode == 2
+    assert "--insecure" in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_network_is_served_on_demand() -> None:
+    server = ServerProcess()
+    everywhere = ServerProcess(extra_args=("--public-addr", f"0.0.0.0:{server.port}", "--insecure"))
+    everywhere.port, everywhere.address = server.port, server.address
+    server.close()
+    with everywhere:
+        assert health(everywhere.address) == SERVING
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, server_identity: Identity) -> None:
+    missing = str(tmp_path / "missing")
+    broken = tmp_path / "broken"
+    broken.write_text("broken")
+    pair = server_identity.server_arguments
+    for arguments, words in (
+        (("--tokens-file", missing), (missing,)),
+        (("--tokens-file", str(broken)), (str(broken), "line 1")),
+        (("--tls-cert-file", missing, "--tls-key-file", missing), (missing,)),
+        ((*pair, "--tls-client-ca-file", missing), (missing,)),
+        (("--tls-cert-file", str(broken), "--tls-key-file", str(broken)), ("TLS certificate or key",)),
+    ):
+        ended = run_server(tmp_path / "data", *arguments)
+        assert ended.returncode == 1
+        assert "Traceback" not in ended.stderr
+        last = ended.stderr.splitlines()[-1]
+        assert last.startswith("tidemark: ")
+        assert all(word in last for word in words), ended.stderr
