@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +13,7 @@ from metastore.server.config import ConfigError, ServerConfig, join_address, loa
 from metastore.server.directory import DataDirectory, DirectoryError
 from metastore.server.logs import set_up_logging
 from metastore.server.process import START_ERRORS, ServerProcess, WorkerPlan
+from metastore.server.signals import block_stop_signals, wait_for_stop
 from metastore.server.workers import WorkerFailed, Workers, plan_workers
 
 logger = logging.getLogger("tidemark.metastore")
@@ -37,9 +36,7 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
         config = load_config(config_file, flags)
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    stop = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: stop.set())
+    block_stop_signals()
     try:
         directory = DataDirectory(config.data_dir)
         try:
@@ -47,7 +44,7 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
             service = _service(config, plans, log_json)
             service.start()
             logger.info("%s", _ready_line(config, plans, service))
-            stop.wait()
+            wait_for_stop()
             service.stop()
         finally:
             directory.close()

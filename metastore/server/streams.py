@@ -20,7 +20,8 @@ from metastore.server.host import Host, ShardHost, hash_ranges
 from metastore.server.transport import Call
 
 UNANSWERED_MAX = 1024
-"""Requests of one write stream that may wait for their answers; then the server stops reading it."""
+"""Requests of one write stream that may wait for their answers, and answers for their reader; then the server stops
+reading it."""
 NOTIFICATION_READ_BYTES = 256 << 10
 """Log that a subscriber reads at a time."""
 SEQUENCE_KEYS_MAX = 64
@@ -46,8 +47,14 @@ class WriteStreamCall(OpenCall):
         self._unanswered = 0
         self._error: BaseException | None = None
         self._is_half_closed = False
-        self._is_paused = False
+        self.is_paused = False
+        """Whether the server has stopped reading the stream."""
         self._shard: ShardHost | None = None
+
+    @property
+    def backlog(self) -> int:
+        """Requests that are not answered yet, and answers that are not passed on yet."""
+        return self._unanswered + self.call.unsent_count
 
     def begin(self) -> None:
         """Judges the headers, before any message."""
@@ -68,8 +75,8 @@ class WriteStreamCall(OpenCall):
             return
         with self._lock:
             self._unanswered += 1
-            if self._unanswered >= UNANSWERED_MAX:
-                self._is_paused = True
+            if self.backlog >= UNANSWERED_MAX:
+                self.is_paused = True
                 self.call.pause_receiving()
         try:
             _, batch = wire.decode_write(message)
@@ -86,15 +93,23 @@ class WriteStreamCall(OpenCall):
             if error is not None and self._error is None:
                 self._error = error
             is_idle = not self._unanswered
-            resume = self._is_paused and self._unanswered < UNANSWERED_MAX // 2
-            if resume:
-                self._is_paused = False
         if is_idle and self._error is not None:
             self.fail(self._error)
         elif is_idle and self._is_half_closed:
             self.call.finish()
-        elif resume:
-            self.call.resume_receiving()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        """Reads on if the backlog has shrunk."""
+        with self._lock:
+            if not self.is_paused or self.backlog >= UNANSWERED_MAX // 2:
+                return
+            self.is_paused = False
+        self.call.resume_receiving()
+
+    def on_drained(self) -> None:
+        self._resume()
 
     def on_half_close(self) -> None:
         with self._lock:

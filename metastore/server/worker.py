@@ -10,6 +10,7 @@ import threading
 from metastore.faults import faults_from_environment
 from metastore.server.logs import set_up_logging
 from metastore.server.process import START_ERRORS, ServerProcess
+from metastore.server.signals import ask_to_stop, block_stop_signals, wait_for_stop
 from metastore.server.workers import READY, decode_orders
 
 
@@ -17,10 +18,9 @@ def main() -> int:
     """Serves until the parent ends, or asks."""
     config, plan, log_json = decode_orders(sys.stdin.readline())
     set_up_logging(log_json)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_await_orphanage, args=(stop,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
+    block_stop_signals()
+    threading.Thread(target=_await_orphanage, daemon=True).start()
     server = ServerProcess(config, plan, faults_from_environment(os.environ))
     try:
         server.start()
@@ -28,15 +28,15 @@ def main() -> int:
         print(" ".join(str(error).split()), flush=True)
         return 1
     print(READY, flush=True)
-    stop.wait()
+    wait_for_stop()
     server.stop()
     return 0
 
 
-def _await_orphanage(stop: threading.Event) -> None:
+def _await_orphanage() -> None:
     """The standard input stays open for as long as the parent lives."""
     sys.stdin.read()
-    stop.set()
+    ask_to_stop()
 
 
 if __name__ == "__main__":

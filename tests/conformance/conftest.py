@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from support.fixtures import pytest_runtest_makereport, start_server
+from support.fixtures import pytest_runtest_makereport, start_server, stop_like_interrupted
 from support.server import ServerProcess
 from support.stock_client import stock_client
 from support.wire import WireClient
 from support.witness import SHARDS, Witness, give_records
 
-__all__ = ["pytest_runtest_makereport", "start_server"]
+__all__ = ["pytest_runtest_makereport", "start_server", "stop_like_interrupted"]
 
 _spaces = itertools.count()
 

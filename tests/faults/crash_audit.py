@@ -9,7 +9,7 @@ import grpc
 from crash_ledger import INDEX_NAME, Ledger, News
 
 from metastore.pb import oxia_pb2 as pb
-from support.wire import Ended, Stream, WireClient
+from support.wire import Ended, Status, Stream, WireClient
 
 SHOWN_WITHIN_S = 30.0
 
@@ -62,9 +62,7 @@ def audit(address: str, ledgers: Sequence[Ledger], chronicle: Chronicle, start: 
         by_index = pb.RangeScanRequest(shard=0, end_exclusive=b"~", secondary_index_name=INDEX_NAME)
         indexed = scan(wire, by_index)
         answers = [
-            (keep_alive(wire, session_id), code)
-            for ledger in ledgers
-            for session_id, code in sessions_of(ledger)
+            (keep_alive(wire, session_id), code) for ledger in ledgers for session_id, code in sessions_of(ledger)
         ]
     for ledger in ledgers:
         own = {record.key: record for record in records if record.key.startswith(ledger.prefix)}
@@ -84,11 +82,15 @@ def audit(address: str, ledgers: Sequence[Ledger], chronicle: Chronicle, start: 
 # -- reading
 
 
+def lost_or_wrong(status: Status) -> Exception:
+    """A call may fail because the server is gone; any other failure is wrong."""
+    return ServerGone() if status.code is grpc.StatusCode.UNAVAILABLE else AssertionError(status)
+
+
 def scan(wire: WireClient, request: pb.RangeScanRequest) -> list[pb.GetResponse]:
     answer = wire.call("RangeScan", request)
-    if answer.status.code is grpc.StatusCode.UNAVAILABLE:
-        raise ServerGone
-    assert answer.status.code is grpc.StatusCode.OK, answer.status
+    if answer.status.code is not grpc.StatusCode.OK:
+        raise lost_or_wrong(answer.status)
     return [record for message in answer.messages for record in message.records]
 
 
@@ -96,8 +98,7 @@ def next_batch(stream: Stream) -> pb.NotificationBatch:
     try:
         batch: pb.NotificationBatch = stream.next(SHOWN_WITHIN_S)
     except Ended as end:
-        assert end.status.code is grpc.StatusCode.UNAVAILABLE, end.status
-        raise ServerGone from end
+        raise lost_or_wrong(end.status) from end
     return batch
 
 
@@ -130,10 +131,10 @@ def sessions_of(ledger: Ledger) -> list[tuple[int, grpc.StatusCode]]:
 
 
 def keep_alive(wire: WireClient, session_id: int) -> grpc.StatusCode:
-    code = wire.call("KeepAlive", pb.SessionHeartbeat(shard=0, session_id=session_id)).status.code
-    if code is grpc.StatusCode.UNAVAILABLE:
-        raise ServerGone
-    return code
+    status = wire.call("KeepAlive", pb.SessionHeartbeat(shard=0, session_id=session_id)).status
+    if status.code not in (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND):
+        raise lost_or_wrong(status)
+    return status.code
 
 
 # -- judging
@@ -154,10 +155,7 @@ def check_index(
 def check_news(ledger: Ledger, retained: Sequence[pb.NotificationBatch], is_all: bool) -> None:
     """Each of the writer's writes has its notification, whole and in its place; the oldest may be trimmed."""
     told = [
-        {
-            entry.key: entry.value
-            for entry in batch.notifications
-        }
+        {entry.key: entry.value for entry in batch.notifications}
         for batch in retained
         if batch.notifications and batch.notifications[0].key.startswith(ledger.prefix)
     ]

@@ -126,9 +126,7 @@ class Ledger:
         indexes = [pb.SecondaryIndex(index_name=INDEX_NAME, secondary_key=color) for color in sorted(colors)]
         batch.request.puts.add(key=key, value=value, session_id=session_id, secondary_indexes=indexes)
 
-    def _expect(
-        self, batch: Batch, key: bytes, value: bytes, session_id: int | None, colors: frozenset[bytes]
-    ) -> None:
+    def _expect(self, batch: Batch, key: bytes, value: bytes, session_id: int | None, colors: frozenset[bytes]) -> None:
         old = self._planned.get(key)
         modifications = 0 if old is None else old.modifications + 1
         place = len(batch.request.puts)

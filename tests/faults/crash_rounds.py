@@ -28,12 +28,12 @@ SESSION_ENDS = 0.2
 class Rounds:
     """A server, its writers' ledgers, and all notifications that were ever seen."""
 
-    def __init__(self, server: FaultyServer, seed: int, value_bytes_max: int, growth: float, is_trimmed: bool = False) -> None:
+    def __init__(
+        self, server: FaultyServer, seed: int, value_bytes_max: int, growth: float, is_trimmed: bool = False
+    ) -> None:
         self.server = server
         self.random = random.Random(seed)
-        self.ledgers = [
-            Ledger(writer, seed + writer, value_bytes_max, growth) for writer in range(len(WINDOWS))
-        ]
+        self.ledgers = [Ledger(writer, seed + writer, value_bytes_max, growth) for writer in range(len(WINDOWS))]
         self.chronicle = Chronicle(is_trimmed)
         self.kills = 0
         self.oldest_retained = 0
@@ -115,6 +115,6 @@ class Rounds:
         unannounced = sum(ledger.unannounced_count for ledger in self.ledgers)
         lost = sum(ledger.lost_count for ledger in self.ledgers)
         return (
-            f"{self.kills} kills, {self.acknowledged_count} batches acknowledged, {unannounced} there without an answer,"
-            f" {lost} not there: 0 violations"
+            f"{self.kills} kills, {self.acknowledged_count} batches acknowledged,"
+            f" {unannounced} there without an answer, {lost} not there: 0 violations"
         )

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Self
 
 from metastore.faults import ENVIRONMENT_VARIABLE, UNTIL_VARIABLE
 from support.server import ServerFailure, ServerProcess, Sorting
@@ -16,6 +17,10 @@ GONE_WITHIN_S = 60.0
 
 class FaultyServer(ServerProcess):
     """A server with a fault of the test's choice at each start."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
 
     def arm(self, fault: str | None, until: Path | None = None) -> None:
         """From the next start on: POINT:COUNT:ACTION, or nothing."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from unittest import mock
 
 from metastore.commandline import main
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.log import LogOptions
-from metastore.server import process
+from metastore.server import process, serve
 from metastore.server.directory import shard_directory
 from metastore.server.host import Namespace
 
@@ -32,7 +33,5 @@ class SmallProcess(process.ServerProcess):
 
 
 if __name__ == "__main__":
-    from metastore.server import serve
-
-    serve.ServerProcess = SmallProcess  # type: ignore[misc]
-    sys.exit(main(sys.argv[1:]))
+    with mock.patch.object(serve, "ServerProcess", SmallProcess):
+        sys.exit(main(sys.argv[1:]))

@@ -4,8 +4,8 @@ After each kill it is started again and audited (crash_audit.py): every acknowle
 and its version; no batch is half there; offsets and version ids only grow; the notifications are complete, in
 order, as they were seen before, and agree with the records; so does the index; sessions live.
 
-TIDEMARK_CRASH_ROUNDS is the number of rounds per point, by default 3. A round takes about a second. A data
-directory goes through three rounds of each point; more rounds go through more directories, with other seeds.
+TIDEMARK_CRASH_ROUNDS is the number of rounds per point, by default 2; each takes about a second. A data directory
+goes through three rounds of each point at the most; more rounds go through more directories, with other seeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from crash_rounds import Rounds
 from crash_server import FaultyServer, SmallServer
 
-ROUNDS = int(os.environ.get("TIDEMARK_CRASH_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("TIDEMARK_CRASH_ROUNDS", "2"))
 ROUNDS_PER_DIRECTORY = 3
 SEEDS = range(-(-ROUNDS // ROUNDS_PER_DIRECTORY))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,41 +16,29 @@ from support.wire import WireClient
 
 LOG = Path("shards/0000/log")
 SECTOR_BYTES = 512
+ALIGNMENT_BYTES = 8
 ACKNOWLEDGED = {b"key-%02d" % number: b"%d." % number * 300 for number in range(20)}
 UNACKNOWLEDGED = b"never-answered"
 FRAME_BYTES_MIN = 4000
-FLIPS = 8
+FLIPS = 4
 
 Tear = Callable[[bytes, int, int], bytes]
 """What a crash makes of a file's bytes; the unfinished frame stands between the two positions."""
 
 
-class KilledServer:
-    """A server that was killed behind its append, before its fsync; its data, and where the last frame is."""
-
-    def __init__(self, server: FaultyServer, copy: Path) -> None:
-        self.server = server
-        self._copy = copy
-        self._keep_data()
-        (self.log_path,) = (server.data_directory / LOG).iterdir()
-
-    def _keep_data(self) -> None:
-        shutil.copytree(self.server.data_directory, self._copy)
-
-    def restore(self) -> None:
-        """Everything is as it was when the server was killed."""
-        self.server.kill()
-        shutil.rmtree(self.server.data_directory)
-        shutil.copytree(self._copy, self.server.data_directory)
+def log_path_of(server: FaultyServer) -> Path:
+    (path,) = (server.data_directory / LOG).iterdir()
+    return path
 
 
-def written_end(data: bytes) -> int:
+def written_end(path: Path) -> int:
     """Behind the last byte that is not blank."""
-    return len(data.rstrip(b"\0"))
+    return len(path.read_bytes().rstrip(b"\0"))
 
 
 @pytest.fixture
 def server() -> Iterator[FaultyServer]:
+    """Killed at rest; all that its log holds was acknowledged."""
     with FaultyServer() as started:
         with WireClient(started.address) as wire:
             codes = {put_code(wire, key, value) for key, value in ACKNOWLEDGED.items()}
@@ -63,11 +50,12 @@ def server() -> Iterator[FaultyServer]:
 @pytest.fixture
 def acknowledged_end(server: FaultyServer) -> int:
     """Where the last acknowledged frame ends: the next one begins here."""
-    (log_path,) = (server.data_directory / LOG).iterdir()
-    return -(-written_end(log_path.read_bytes()) // 8) * 8
+    return -(-written_end(log_path_of(server)) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def killed_in_write(server: FaultyServer, copy: Path) -> KilledServer:
+@pytest.fixture
+def unacknowledged_end(server: FaultyServer, acknowledged_end: int) -> int:
+    """The server has started once more, and was killed behind an append, before its fsync; the frame ends here."""
     server.arm("log.append.after:1:kill")
     server.start()
     with WireClient(server.address) as wire:
@@ -75,7 +63,9 @@ def killed_in_write(server: FaultyServer, copy: Path) -> KilledServer:
     assert code is grpc.StatusCode.UNAVAILABLE
     server.wait_until_killed()
     server.arm(None)
-    return KilledServer(server, copy)
+    end = written_end(log_path_of(server))
+    assert end - acknowledged_end > FRAME_BYTES_MIN, "the frame is not there"
+    return end
 
 
 def cut_file_short(data: bytes, start: int, end: int) -> bytes:
@@ -102,13 +92,10 @@ def only_last_sectors(data: bytes, start: int, end: int) -> bytes:
     "tear", [cut_file_short, without_last_sectors, without_sector_in_the_middle, only_last_sectors]
 )
 def test_a_torn_frame_is_cut_off(
-    server: FaultyServer, acknowledged_end: int, tmp_path: Path, tear: Tear
+    server: FaultyServer, acknowledged_end: int, unacknowledged_end: int, tear: Tear
 ) -> None:
-    killed = killed_in_write(server, tmp_path / "copy")
-    data = killed.log_path.read_bytes()
-    end = written_end(data)
-    assert end - acknowledged_end > FRAME_BYTES_MIN, "the frame is not there"
-    killed.log_path.write_bytes(tear(data, acknowledged_end, end))
+    path = log_path_of(server)
+    path.write_bytes(tear(path.read_bytes(), acknowledged_end, unacknowledged_end))
     server.start()
     with WireClient(server.address) as wire:
         assert values(wire) == ACKNOWLEDGED
@@ -118,27 +105,27 @@ def test_a_torn_frame_is_cut_off(
         assert values(wire) == {**ACKNOWLEDGED, b"more": b"1"}
 
 
-def test_a_frame_that_is_whole_is_kept(server: FaultyServer, tmp_path: Path) -> None:
-    killed_in_write(server, tmp_path / "copy")
+@pytest.mark.usefixtures("unacknowledged_end")
+def test_a_frame_that_is_whole_is_kept(server: FaultyServer) -> None:
     server.start()
     with WireClient(server.address) as wire:
         assert values(wire) == {**ACKNOWLEDGED, UNACKNOWLEDGED: b"x" * FRAME_BYTES_MIN}
 
 
-def test_a_flipped_bit_is_refused(server: FaultyServer, acknowledged_end: int, tmp_path: Path) -> None:
-    killed = KilledServer(server, tmp_path / "copy")
+def test_a_flipped_bit_is_refused(server: FaultyServer, acknowledged_end: int) -> None:
     choice = random.Random(0)
-    data = killed.log_path.read_bytes()
+    path = log_path_of(server)
+    data = path.read_bytes()
     for place in [*(choice.randrange(acknowledged_end) for _ in range(FLIPS)), acknowledged_end - 1]:
         changed = bytearray(data)
         changed[place] ^= 1 << choice.randrange(8)
-        killed.log_path.write_bytes(changed)
-        with pytest.raises(ServerFailure, match="the server ended with 1") as refusal:
-            server.start()
-        assert str(killed.log_path) in str(refusal.value).rpartition("tidemark:")[2], refusal.value
-        assert killed.log_path.read_bytes() == changed, "a refusal changes nothing"
+        path.write_bytes(changed)
         server.log_path.unlink()
-    killed.restore()
+        with pytest.raises(ServerFailure, match="the server ended with 1:") as refusal:
+            server.start()
+        assert str(path) in str(refusal.value), place
+        assert path.read_bytes() == changed, "a refusal changes nothing"
+    path.write_bytes(data)
     server.start()
     with WireClient(server.address) as wire:
         assert values(wire) == ACKNOWLEDGED

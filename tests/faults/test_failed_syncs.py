@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from crash_client import HEALTH_CHECK, HEALTH_SERVICE, health, put, put_code, values
+from crash_client import health, put, put_code, streamed_put, values, watch_health
 from crash_server import FaultyServer
 from grpc_health.v1 import health_pb2
 
@@ -15,7 +15,7 @@ from support.wire import WireClient
 
 SYNCS = 10
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
-STREAM_METADATA = (("shard-id", "0"), ("namespace", "default"))
+OK = grpc.StatusCode.OK
 
 
 @pytest.fixture
@@ -33,10 +33,9 @@ def test_a_failed_sync_stops_the_shard_and_loses_nothing(failing_server: FaultyS
         request = pb.CreateSessionRequest(shard=0, session_timeout_ms=300_000)
         session_id = wire.call("CreateSession", request).only.session_id
         answers = [put(wire, key, value, session_id) for key, value in acknowledged.items()]
-        assert {answer.status.code for answer in answers} == {grpc.StatusCode.OK}
+        assert {answer.status.code for answer in answers} == {OK}
         versions = [answer.only.puts[0].version for answer in answers]
-        watch = wire.open(HEALTH_CHECK.__class__("Watch", HEALTH_CHECK.request, HEALTH_CHECK.response, False, True),
-                          health_pb2.HealthCheckRequest(), service=HEALTH_SERVICE)
+        watch = watch_health(wire)
         assert watch.next().status == health_pb2.HealthCheckResponse.SERVING
         assert put_code(wire, b"doubtful", b"1") is UNAVAILABLE
         assert watch.next().status == health_pb2.HealthCheckResponse.NOT_SERVING
@@ -56,9 +55,6 @@ def test_a_failed_sync_stops_the_shard_and_loses_nothing(failing_server: FaultyS
         assert newer.version_id > max(version.version_id for version in versions)
 
 
-OK = grpc.StatusCode.OK
-
-
 def assert_nothing_is_served(wire: WireClient, session_id: int) -> None:
     calls = {
         "Write": pb.WriteRequest(shard=0, puts=[pb.PutRequest(key=b"a")]),
@@ -72,6 +68,7 @@ def assert_nothing_is_served(wire: WireClient, session_id: int) -> None:
     }
     codes = {method: wire.call(method, request).status.code for method, request in calls.items()}
     assert codes == dict.fromkeys(calls, UNAVAILABLE)
-    stream = wire.open("WriteStream", calls["Write"], metadata=STREAM_METADATA)
-    assert stream.rest().status.code is UNAVAILABLE
+    assert streamed_put(wire, b"a").status.code is UNAVAILABLE
+    subscriber = wire.open("GetNotifications", pb.NotificationsRequest(shard=0, start_offset_exclusive=-1))
+    assert subscriber.rest().status.code is UNAVAILABLE
     assert health(wire) == health_pb2.HealthCheckResponse.NOT_SERVING

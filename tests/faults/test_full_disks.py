@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from crash_client import delete_code, get, health, put_code, values
+from crash_client import delete_code, get, health, put, put_code, streamed_put, values
 from crash_server import FaultyServer
 from grpc_health.v1 import health_pb2
 
@@ -21,7 +21,6 @@ VALUE = b"v" * 50_000
 PUTS_MAX = 2_000
 RESUMED_WITHIN_S = 30.0
 BETWEEN_ATTEMPTS_S = 0.05
-STREAM_METADATA = (("shard-id", "0"), ("namespace", "default"))
 
 
 @pytest.fixture
@@ -52,16 +51,14 @@ def fill(wire: WireClient) -> list[bytes]:
 def assert_only_puts_are_refused(wire: WireClient, keys: list[bytes]) -> list[bytes]:
     """Returns the keys that are left: the first two are deleted."""
     assert len(keys) > 4
-    refused = wire.call("Write", pb.WriteRequest(shard=0, puts=[pb.PutRequest(key=b"new", value=VALUE)])).status
+    refused = put(wire, b"new", VALUE).status
     assert refused.code is FULL
     assert refused.reasons == ["STORE_FULL"]
     assert get(wire, keys[0]).value == VALUE
     assert [delete_code(wire, key) for key in keys[:2]] == [OK, OK]
     assert get(wire, keys[0]).status == pb.KEY_NOT_FOUND
     assert put_code(wire, b"new", VALUE) is FULL
-    stream = wire.open("WriteStream", pb.WriteRequest(shard=0, puts=[pb.PutRequest(key=b"new", value=VALUE)]),
-                       metadata=STREAM_METADATA)
-    ended = stream.rest()
+    ended = streamed_put(wire, b"new", VALUE)
     assert (ended.messages, ended.status.code) == ([], FULL)
     assert values(wire) == dict.fromkeys(keys[2:], VALUE)
     assert health(wire) == health_pb2.HealthCheckResponse.SERVING

@@ -82,7 +82,7 @@ def spoiled_histories(draw: st.DrawFn, max_size: int = 6) -> list[Operation]:
     """Small histories with some answers exchanged, changed or moved: many of them are impossible."""
     history = draw(real_histories(max_size))
     answered = [place for place, operation in enumerate(history) if operation.answer is not None]
-    for place in draw(st.lists(st.sampled_from(answered), max_size=2)) if answered else ():
+    for place in draw(st.lists(st.sampled_from(answered), min_size=1, max_size=2)) if answered else ():
         history[place] = draw(st.sampled_from([*ways_to_spoil(history[place])]))
     return history
 

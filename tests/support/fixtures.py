@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
@@ -26,6 +27,14 @@ def start_server() -> Iterator[StartServer]:
             return servers.enter_context(ServerProcess(**options))
 
         yield start
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stop_like_interrupted() -> Iterator[None]:
+    """SIGTERM ends the tests as Ctrl-C does, so that the servers they have started are ended as well."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.hookimpl(wrapper=True)

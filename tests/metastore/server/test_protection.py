@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -83,17 +84,18 @@ def asked(server: ServerProcess, credentials: grpc.ChannelCredentials | None) ->
     """How a simple call ends; a new connection each time."""
     options = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
     if credentials is None:
-        channel = grpc.insecure_channel(server.address, options=options)
+        channel: Any = grpc.insecure_channel(server.address, options=options)
     else:
         channel = grpc.secure_channel(server.address, credentials, options=options)
     with channel:
-        call = channel.unary_stream("/io.oxia.proto.v1.OxiaClient/Read")(serialized(READ), 20.0)  # type: ignore[var-annotated]
+        call = channel.unary_stream("/io.oxia.proto.v1.OxiaClient/Read")(serialized(READ), 20.0)
         assert list(arriving(call)) == []
         return status_of(call)
 
 
 def test_tls(server_identity: Identity, known: Identity) -> None:
-    with TlsServer(server_identity) as server:
+    server = TlsServer(server_identity)
+    with server:
         assert asked(server, server.credentials).code is grpc.StatusCode.OK
         assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, known.credentials()).code is grpc.StatusCode.UNAVAILABLE  # trusts somebody else
@@ -105,7 +107,8 @@ def test_tls(server_identity: Identity, known: Identity) -> None:
 
 def test_mutual_tls(directory: Path, server_identity: Identity, known: Identity) -> None:
     stranger = Identity.make(directory, "stranger")
-    with TlsServer(server_identity, known, "--tls-client-ca-file", str(known.certificate)) as server:
+    server = TlsServer(server_identity, known, "--tls-client-ca-file", str(known.certificate))
+    with server:
         assert asked(server, server.credentials).code is grpc.StatusCode.OK
         assert asked(server, server_identity.credentials()).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, server_identity.credentials(stranger)).code is grpc.StatusCode.UNAVAILABLE
