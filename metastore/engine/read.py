@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from metastore.engine.change import Table
 from metastore.engine.errors import InvalidRequest
@@ -12,25 +12,29 @@ from metastore.engine.operations import Comparison, Get
 from metastore.engine.overlay import View
 from metastore.engine.tree import Item
 
-
-class Found(NamedTuple):
-    """A record that a get found."""
-
-    record: bytes
-    secondary_key: bytes | None
-    """The secondary key by which it was found, if it was by an index."""
+Found = tuple[bytes, "bytes | None"]
+"""The record that a get found, and the secondary key by which it did, if it was by an index."""
 
 
-def get(view: View, order: KeyOrder, request: Get) -> Found | None:
-    """The record that a get asks for."""
+def get_many(view: View, order: KeyOrder, requests: Iterable[Get]) -> list[Found | None]:
+    """The records that gets ask for, in their order."""
+    found: list[Found | None] = []
+    for request in requests:
+        if request.comparison == 0 and request.index_name is None:
+            record = view.record(order.encode(request.key))
+            found.append(None if record is None else (record, None))
+        else:
+            found.append(_get(view, order, request))
+    return found
+
+
+def _get(view: View, order: KeyOrder, request: Get) -> Found | None:
+    """The record of a get that is no plain one."""
     if request.index_name is not None:
         return _get_by_index(view, order, request, request.index_name)
     encoded = order.encode(request.key)
-    if request.comparison == Comparison.EQUAL:
-        record = view.get(Table.RECORDS, encoded)
-        return None if record is None else Found(record, None)
     items = _nearest(view, Table.RECORDS, request.comparison, (b"", order.user_end), (encoded, encoded + b"\0"))
-    return Found(items[0][1], None) if items else None
+    return (items[0][1], None) if items else None
 
 
 def _get_by_index(view: View, order: KeyOrder, request: Get, name: bytes) -> Found | None:
@@ -49,7 +53,7 @@ def _get_by_index(view: View, order: KeyOrder, request: Get, name: bytes) -> Fou
     record = view.get(Table.RECORDS, order.encode(primary))
     assert record is not None, "an index entry has no record"
     _, secondary, _ = decode_entry(order, entry)
-    return Found(record, secondary)
+    return record, secondary
 
 
 def _nearest(

@@ -223,8 +223,7 @@ class Shard:
         check_gets(requests)
         began_s = self._clock.monotonic_s()
         with self._store.lock:
-            view, order = self._store.view, self.order
-            found = [read.get(view, order, request) for request in requests]
+            found = read.get_many(self._store.view, self.order, requests)
         self.statistics.gets += len(requests)
         self.statistics.read_seconds.observe(self._clock.monotonic_s() - began_s)
         return found

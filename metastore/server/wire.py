@@ -126,13 +126,14 @@ def encode_found(get: Get, found: Found | None) -> bytes:
     """One entry of ReadResponse.gets."""
     if found is None:
         return b"\n\x02\x08\x01"
+    record, secondary_key = found
     if not get.comparison and get.index_name is None:
-        body = _body_of_equal(get, found.record)
+        body = _body_of_equal(get, record)
     else:
-        version, value, key = parts_of(found.record)
+        version, value, key = parts_of(record)
         body = version + value + key if get.include_value else version + key
-        if found.secondary_key is not None:
-            body += b"*" + varint(len(found.secondary_key)) + found.secondary_key
+        if secondary_key is not None:
+            body += b"*" + varint(len(secondary_key)) + secondary_key
     return b"\n" + varint(len(body)) + body
 
 

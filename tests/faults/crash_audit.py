@@ -61,9 +61,9 @@ def audit(address: str, ledgers: Sequence[Ledger], chronicle: Chronicle, start: 
         retained = notifications_up_to(wire, start, last_offset)
         by_index = pb.RangeScanRequest(shard=0, end_exclusive=b"~", secondary_index_name=INDEX_NAME)
         indexed = scan(wire, by_index)
-        answers = [
-            (keep_alive(wire, session_id), code) for ledger in ledgers for session_id, code in sessions_of(ledger)
-        ]
+        heartbeats = {
+            session_id: keep_alive(wire, session_id) for ledger in ledgers for session_id in sessions_of(ledger)
+        }
     for ledger in ledgers:
         own = {record.key: record for record in records if record.key.startswith(ledger.prefix)}
         ledger.settle(own)
@@ -75,7 +75,9 @@ def audit(address: str, ledgers: Sequence[Ledger], chronicle: Chronicle, start: 
     for ledger in ledgers:
         check_news(ledger, retained, is_all)
     check_last_news(retained, records)
-    assert [found for found, _ in answers] == [code for _, code in answers], "a session has died, or come back"
+    for ledger in ledgers:
+        for session_id, code in sessions_of(ledger).items():
+            assert heartbeats[session_id] is code, f"session {session_id} has died, or come back"
     return retained[0].offset if retained else last_offset + 1
 
 
@@ -124,10 +126,10 @@ def notifications_up_to(wire: WireClient, start: int, last_offset: int) -> list[
     return batches
 
 
-def sessions_of(ledger: Ledger) -> list[tuple[int, grpc.StatusCode]]:
+def sessions_of(ledger: Ledger) -> dict[int, grpc.StatusCode]:
     """Sessions, and what a heartbeat must be answered."""
-    ended = [(session_id, grpc.StatusCode.NOT_FOUND) for session_id in ledger.ended_sessions]
-    return ended if ledger.session_id is None else [*ended, (ledger.session_id, grpc.StatusCode.OK)]
+    sessions = dict.fromkeys(ledger.ended_sessions, grpc.StatusCode.NOT_FOUND)
+    return sessions if ledger.session_id is None else {**sessions, ledger.session_id: grpc.StatusCode.OK}
 
 
 def keep_alive(wire: WireClient, session_id: int) -> grpc.StatusCode:

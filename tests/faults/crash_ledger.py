@@ -66,6 +66,8 @@ class Ledger:
         self.prefix = b"writer-%d." % writer
         self.counter = self.prefix + b"counter"
         self.session_id: int | None = None
+        self.is_session_ending = False
+        """The session's end was asked for, and nobody knows yet whether it came."""
         self.ended_sessions: list[int] = []
         self.history: list[dict[bytes, News]] = []
         """What subscribers must have been told by the settled writes, in order."""
@@ -210,6 +212,8 @@ class Ledger:
         The counter says which batch was the last. It must be among those that may be; then every record must
         be what that batch left behind, and there must be no other.
         """
+        if self.is_session_ending:
+            self._settle_session_end(records)
         applied = self._applied_count(records)
         assert applied >= self._answered, f"{self._answered} batches were acknowledged, {applied} are there"
         self.unannounced_count += applied - self._answered
@@ -257,17 +261,34 @@ class Ledger:
             for color in expected.colors:
                 yield color, key
 
+    # -- the end of the session
+
+    def session_keys(self) -> list[bytes]:
+        """The records that end with the session."""
+        if self.session_id is None:
+            return []
+        return [key for key, expected in self._settled.items() if expected.session_id == self.session_id]
+
     def session_ended(self) -> None:
-        """The session was closed, and the answer has come: its records go."""
+        """The session was closed: its records are gone."""
         assert self.session_id is not None
-        gone = [key for key, expected in self._settled.items() if expected.session_id == self.session_id]
+        gone = self.session_keys()
+        assert gone, "only a session with records is closed: they tell whether it was"
         for key in gone:
             del self._settled[key], self._versions[key]
-        if gone:
-            self.history.append({key: News(pb.KEY_DELETED) for key in gone})
+        self.history.append({key: News(pb.KEY_DELETED) for key in gone})
         self._planned = dict(self._settled)
         self.ended_sessions.append(self.session_id)
         self.session_id = None
+        self.is_session_ending = False
+
+    def _settle_session_end(self, records: Mapping[bytes, pb.GetResponse]) -> None:
+        """A close without an answer has taken all records of the session, or none."""
+        assert not self._pending, "nothing is written while the session is being closed"
+        if any(key in records for key in self.session_keys()):
+            self.is_session_ending = False
+        else:
+            self.session_ended()
 
 
 def _assign(state: State, key: bytes, expected: Expected | None) -> None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import grpc
-from crash_audit import Chronicle, ServerGone, audit
+from crash_audit import Chronicle, ServerGone, audit, lost_or_wrong
 from crash_ledger import Ledger
 from crash_server import FaultyServer
 from crash_writers import Writer
@@ -57,30 +57,36 @@ class Rounds:
             self.kills += 1
 
     def _begin(self, fault: str | None) -> bool:
-        """Starts the server and audits it; False if a fault has killed it at once: then without one."""
-        start = self.chronicle.last_offset - self.random.randint(0, NOTIFICATIONS_AGAIN_MAX)
+        """Starts the server and audits it; False if a fault has killed it meanwhile: then again, without one."""
         self.server.kill()
         self.server.arm(fault)
         if self.server.starts():
             try:
-                audit(self.server.address, self.ledgers, self.chronicle, max(-1, start))
+                self._audit()
+                self._end_sessions()
             except ServerGone:
                 self.server.wait_until_killed()
             else:
-                self._end_sessions()
                 return True
         assert fault is not None, "nothing was to kill the server"
         self.kills += 1
         self._begin(None)
         return False
 
+    def _audit(self) -> None:
+        start = self.chronicle.last_offset - self.random.randint(0, NOTIFICATIONS_AGAIN_MAX)
+        audit(self.server.address, self.ledgers, self.chronicle, max(-1, start))
+
     def _end_sessions(self) -> None:
+        """Closes some sessions that have records. Raises ServerGone."""
         with WireClient(self.server.address) as wire:
             for ledger in self.ledgers:
-                if ledger.session_id is not None and self.random.random() < SESSION_ENDS:
+                if ledger.session_keys() and self.random.random() < SESSION_ENDS:
+                    ledger.is_session_ending = True
                     request = pb.CloseSessionRequest(shard=0, session_id=ledger.session_id)
-                    answer = wire.call("CloseSession", request)
-                    assert answer.status.code is grpc.StatusCode.OK, answer.status
+                    status = wire.call("CloseSession", request).status
+                    if status.code is not grpc.StatusCode.OK:
+                        raise lost_or_wrong(status)
                     ledger.session_ended()
 
     def _write_until_killed(self, fault: str | None) -> None:

@@ -51,6 +51,7 @@ class Crew:
         self._last_action_s = 0.0
         self._is_busy = False  # the leader runs a callback or an action
         self._turn = 0  # how many of them leaders have begun
+        self._stirred = threading.Event()  # a leader has begun another turn since the watcher looked
         self._finished = threading.Event()
         self._pollers = [
             threading.Thread(target=self._serve, name=f"grpc-poller-{number}", daemon=True) for number in range(size)
@@ -83,6 +84,7 @@ class Crew:
         for thread in self._pollers:
             thread.join()
         self._finished.set()
+        self._stirred.set()
         self._watcher.join()
 
     def _serve(self) -> None:
@@ -122,6 +124,8 @@ class Crew:
         if self._leader == me:
             self._is_busy = True
             self._turn += 1
+            if not self._stirred.is_set():
+                self._stirred.set()
         try:
             callback(*arguments)
         except BaseException as error:
@@ -149,9 +153,9 @@ class Crew:
                 self._baton.release()
 
     def _watch(self) -> None:
-        seen = self._turn
-        while not self._finished.wait(STUCK_AFTER_S):
+        while self._stirred.wait() and not self._finished.is_set():
+            self._stirred.clear()
             leader, turn = self._leader, self._turn
-            if self._is_busy and turn == seen and leader is not None:
+            self._finished.wait(STUCK_AFTER_S)
+            if self._is_busy and self._turn == turn and leader is not None:
                 self._depose(leader)
-            seen = turn

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from metastore.engine.notifications import Notification, NotificationBatch, NotificationType
 from metastore.engine.operations import Comparison, Get, WriteResult
-from metastore.engine.read import Found
 from metastore.engine.record import (
     HAS_EXTRAS,
     HEADER,
@@ -106,7 +105,7 @@ def test_write_results(expected: pb.WriteResponse) -> None:
 @given(records(), st.booleans())
 def test_a_record_found_by_its_own_key(record: tuple[pb.GetResponse, bytes], include_value: bool) -> None:
     shown, stored = record
-    answer = wire.encode_found(Get(shown.key, include_value), Found(stored, None))
+    answer = wire.encode_found(Get(shown.key, include_value), (stored, None))
     expected = pb.GetResponse(version=shown.version, value=shown.value if include_value else None)
     assert pb.ReadResponse.FromString(answer) == pb.ReadResponse(gets=[expected])
 
@@ -125,7 +124,7 @@ def test_a_record_found_on_the_way(
         key=shown.key,
         secondary_index_key=secondary,
     )
-    answer = wire.encode_found(get, Found(stored, secondary))
+    answer = wire.encode_found(get, (stored, secondary))
     assert pb.ReadResponse.FromString(answer) == pb.ReadResponse(gets=[expected])
 
 
