@@ -38,7 +38,7 @@ from metastore.engine.statistics import ShardStatistics
 from metastore.engine.store import Applied, Store, StoreOptions
 from metastore.engine.validate import check_batch, check_gets, check_range, check_text
 from metastore.faults import NO_FAULTS, Faults
-from metastore.log import Log, LogError, LogOptions
+from metastore.log import Frame, Log, LogError, LogOptions, LogTrimmed
 
 LOAD_CHUNK = 1000
 INTERNAL_KEY = INTERNAL_PREFIX + b"term"
@@ -264,14 +264,21 @@ class Shard:
     def notifications(self, offset: int, bytes_max: int) -> list[NotificationBatch]:
         """The news from an offset on (or from the oldest retained one), about so many bytes of log."""
         self._check_open()
-        offset = max(offset, self._log.first_offset)
-        if offset >= self.next_offset:
-            return []
         return [
             notifications_of(frame.first_offset + index, payload, self.order)
-            for frame in self._log.read(offset, bytes_max)
+            for frame in self._retained_frames(offset, bytes_max)
             for index, payload in enumerate(frame.entries)
         ]
+
+    def _retained_frames(self, offset: int, bytes_max: int) -> list[Frame]:
+        """The log from an offset on, or from where trimming has left it; trimming may go on meanwhile."""
+        offset = max(offset, self._log.first_offset)
+        while offset < self.next_offset:
+            try:
+                return self._log.read(offset, bytes_max)
+            except LogTrimmed as error:
+                offset = error.oldest
+        return []
 
     def size_bytes(self) -> int:
         """What the records and indexes take; the log has a size of its own."""

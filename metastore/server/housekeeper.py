@@ -12,6 +12,7 @@ from metastore.server.errors import unavailable
 from metastore.server.health import HealthService
 from metastore.server.host import ShardHost
 from metastore.server.router import Router
+from metastore.server.streams import Pump
 
 TICK_S = 0.1
 """The most by which a session outlives its deadline at rest."""
@@ -43,6 +44,7 @@ class Housekeeper:
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
         self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
         self._failed: set[int] = set()
+        self._stopped: set[int] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
 
@@ -64,6 +66,10 @@ class Housekeeper:
         now_s = self._clock.monotonic_s()
         is_trim_due = now_s >= self._trim_at_s
         for host in self._shards:
+            failure = host.shard.rounds.failure
+            if failure is not None:
+                self._on_stopped(host, failure)
+                continue
             try:
                 host.shard.expire_sessions()
                 if is_trim_due:
@@ -77,8 +83,18 @@ class Housekeeper:
         self._end_stalled(now_s)
         self._health.announce()
 
+    def _on_stopped(self, host: ShardHost, failure: BaseException) -> None:
+        """A shard that stopped says why, once, and lets those go who would wait for its news for ever."""
+        if host.shard_id in self._stopped:
+            return
+        self._stopped.add(host.shard_id)
+        self._report(f"shard {host.shard_id} stopped", failure)
+        for call in self._router.open_calls():
+            if isinstance(call, Pump) and call.follows(host):
+                call.fail(unavailable(f"the shard stopped: {failure}"))
+
     def _report_once(self, shard_id: int, error: EngineError) -> None:
-        """A shard that stopped says so at every tick; once is enough to hear."""
+        """What fails may fail at every tick; once is enough to hear."""
         if shard_id not in self._failed:
             self._failed.add(shard_id)
             self._report(f"housekeeping of shard {shard_id}", error)

@@ -164,6 +164,10 @@ class Pump(OpenCall):
         """Sends the next news; False if there are none."""
         raise NotImplementedError
 
+    def follows(self, host: ShardHost) -> bool:
+        """Whether its news come from this shard."""
+        raise NotImplementedError
+
 
 class NotificationsCall(Pump):
     """GetNotifications: from an offset on, or from now on."""
@@ -196,6 +200,9 @@ class NotificationsCall(Pump):
             self.call.send(wire.encode_notifications(self._shard.shard_id, batch))
             self._next_offset = batch.offset + 1
         return bool(batches)
+
+    def follows(self, host: ShardHost) -> bool:
+        return host is self._shard
 
     @property
     def lag(self) -> int:
@@ -247,6 +254,9 @@ class SequenceUpdatesCall(Pump):
         self._sent = key
         self.call.send(oxia_pb2.GetSequenceUpdatesResponse(highest_sequence_key=key).SerializeToString())
         return True
+
+    def follows(self, host: ShardHost) -> bool:
+        return host in self._followed
 
     def on_over(self) -> None:
         for host in self._followed:

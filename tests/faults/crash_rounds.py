@@ -81,9 +81,10 @@ class Rounds:
         """Closes some sessions that have records. Raises ServerGone."""
         with WireClient(self.server.address) as wire:
             for ledger in self.ledgers:
-                if ledger.session_keys() and self.random.random() < SESSION_ENDS:
+                session_id = ledger.session_id
+                if session_id is not None and ledger.session_keys() and self.random.random() < SESSION_ENDS:
                     ledger.is_session_ending = True
-                    request = pb.CloseSessionRequest(shard=0, session_id=ledger.session_id)
+                    request = pb.CloseSessionRequest(shard=0, session_id=session_id)
                     status = wire.call("CloseSession", request).status
                     if status.code is not grpc.StatusCode.OK:
                         raise lost_or_wrong(status)

@@ -1,4 +1,4 @@
-"""The server's own command line, with shards so small that they roll, grow and trim all the time.
+"""The server's own command line, with shards so small that they feed, grow, roll and trim all the time.
 
     python crash_small_server.py metastore ...
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from metastore.commandline import main
+from metastore.engine import feeder
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.log import LogOptions
@@ -19,6 +20,8 @@ from metastore.server.host import Namespace
 
 STORE = StoreOptions(map_bytes=128 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
 LOG = LogOptions(segment_bytes_max=64 << 10, step_bytes_min=8 << 10, step_bytes_max=16 << 10, reserve_bytes=16 << 10)
+PORTION_ENTRIES = 16
+"""So that a generation goes into LMDB by several commits."""
 
 
 class SmallProcess(process.ServerProcess):
@@ -33,5 +36,8 @@ class SmallProcess(process.ServerProcess):
 
 
 if __name__ == "__main__":
-    with mock.patch.object(serve, "ServerProcess", SmallProcess):
+    with (
+        mock.patch.object(serve, "ServerProcess", SmallProcess),
+        mock.patch.object(feeder, "PORTION_ENTRIES", PORTION_ENTRIES),
+    ):
         sys.exit(main(sys.argv[1:]))

@@ -35,12 +35,19 @@ def test_a_failed_sync_stops_the_shard_and_loses_nothing(failing_server: FaultyS
         answers = [put(wire, key, value, session_id) for key, value in acknowledged.items()]
         assert {answer.status.code for answer in answers} == {OK}
         versions = [answer.only.puts[0].version for answer in answers]
+        subscribers = [
+            wire.open("GetNotifications", pb.NotificationsRequest(shard=0)),
+            wire.open("GetSequenceUpdates", pb.GetSequenceUpdatesRequest(shard=0, key=b"s")),
+        ]
+        assert subscribers[0].next().notifications == []
         watch = watch_health(wire)
         assert watch.next().status == health_pb2.HealthCheckResponse.SERVING
         assert put_code(wire, b"doubtful", b"1") is UNAVAILABLE
         assert watch.next().status == health_pb2.HealthCheckResponse.NOT_SERVING
         watch.cancel()
+        assert [subscriber.rest().status.code for subscriber in subscribers] == [UNAVAILABLE] * 2
         assert_nothing_is_served(wire, session_id)
+    assert server.log_tail().count("shard 0 stopped: ") == 1
     server.arm(None)
     server.restart()
     with WireClient(server.address) as wire:

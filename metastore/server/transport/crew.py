@@ -13,7 +13,7 @@ Action = Callable[[], None]
 
 STUCK_AFTER_S = 0.01
 SLOW_ACTION_S = 0.001
-EVENTS_BEFORE_ACTION_MAX = 64
+ACTION_DELAY_S_MAX = 0.002  # enough for some fifty messages, and little beside an fsync or two
 
 
 class Crew:
@@ -24,7 +24,7 @@ class Crew:
     after one or two times `STUCK_AFTER_S`: a follower takes the lead, and the old leader follows when it is
     back.
 
-    What is known to block, an fsync, is deferred: the leader first takes in all events that are ready, so
+    What is known to block, an fsync, is deferred: the leader first takes in the events that are ready, so
     that what they ask for shares one fsync, and then goes to the disk itself. It gives up the lead before
     if more actions wait or the last one was slow; on a quick disk, waking a follower would cost more than
     it gains.
@@ -39,11 +39,13 @@ class Crew:
         poll_ready: Callable[[], Event | None],
         size: int,
         on_error: OnError,
+        now_s: Callable[[], float] = monotonic,
     ) -> None:
         assert size >= 1
         self._poll = poll
         self._poll_ready = poll_ready
         self._on_error = on_error
+        self._now_s = now_s
         self._baton = threading.Lock()  # held by the leader
         self._change = threading.Lock()  # guards giving up the lead, and what is deferred
         self._leader: int | None = None
@@ -100,21 +102,20 @@ class Crew:
     def _lead(self, me: int) -> bool:
         """Runs events and actions while this thread leads; whether there may be more."""
         poll = self._poll
-        taken = 0  # events since an action was deferred
+        deferred_s: float | None = None  # when this thread first saw that an action waits
         while self._leader == me:
             if not self._deferred:
                 event = poll()
-            elif taken < EVENTS_BEFORE_ACTION_MAX:
-                taken += 1
-                event = self._poll_ready()
             else:
-                event = None
+                now_s = self._now_s()
+                deferred_s = now_s if deferred_s is None else deferred_s
+                event = self._poll_ready() if now_s - deferred_s < ACTION_DELAY_S_MAX else None
             if event is not None and event.tag is not None:
                 self._run(me, event.tag, event)
                 # An event holds its call: kept over the next poll, it would hinder the server's shutdown.
                 event = None
             elif self._deferred:
-                taken = 0
+                deferred_s = None
                 self._act(me)
             else:
                 return False
@@ -142,9 +143,9 @@ class Crew:
             del self._deferred[action]
         if self._deferred or self._last_action_s > SLOW_ACTION_S:
             self._depose(me)
-        began_s = monotonic()
+        began_s = self._now_s()
         self._run(me, action)
-        self._last_action_s = monotonic() - began_s
+        self._last_action_s = self._now_s() - began_s
 
     def _depose(self, leader: int) -> None:
         with self._change:

@@ -93,10 +93,10 @@ def test_a_scan_that_is_not_read(serving: Serving) -> None:
     request = pb.RangeScanRequest(shard=0, start_inclusive=b"scanned-", end_exclusive=b"scanned0")
     call = serving.open_unread("RangeScan", request)
     handler = serving.handler(StreamedAnswer)
-    eventually(lambda: handler.call.unsent_count >= AHEAD_MESSAGES_MAX, "a full queue")
+    eventually(lambda: handler.produced >= AHEAD_MESSAGES_MAX, "the first messages")
     for _ in range(20):
         serving.use()
-    assert handler.call.unsent_count == AHEAD_MESSAGES_MAX
+        assert 1 <= handler.call.unsent_count <= AHEAD_MESSAGES_MAX
     assert handler.produced <= AHEAD_MESSAGES_MAX + UNDER_WAY_MAX
     messages = rest(call, "RangeScan")
     assert len(messages) > 2 * (AHEAD_MESSAGES_MAX + UNDER_WAY_MAX), "else nothing had to wait"
@@ -110,10 +110,9 @@ def test_a_subscriber_that_does_not_read(serving: Serving) -> None:
     for key in keys:
         serving.put(key)
         assert handler.call.unsent_count <= AHEAD_MESSAGES_MAX + UNDER_WAY_MAX
-    eventually(lambda: handler.call.unsent_count >= AHEAD_MESSAGES_MAX, "a full queue")
     for _ in range(20):
         serving.use()
-    assert handler.call.unsent_count <= AHEAD_MESSAGES_MAX + UNDER_WAY_MAX
+        assert 1 <= handler.call.unsent_count <= AHEAD_MESSAGES_MAX + UNDER_WAY_MAX
     assert handler.lag > len(keys) // 2
     received = []
     for data in call:

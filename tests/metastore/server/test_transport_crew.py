@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from grpc._cython import cygrpc
 
+from metastore.clock import Clock, ManualClock
 from metastore.server.transport.core import NEEDED_NAMES, require_names
-from metastore.server.transport.crew import EVENTS_BEFORE_ACTION_MAX, Crew
+from metastore.server.transport.crew import ACTION_DELAY_S_MAX, Crew
 
 WITHIN_S = 30.0
 
@@ -45,9 +46,15 @@ class Events:
 
 
 @contextmanager
-def working(events: Events, size: int = 3) -> Iterator[tuple[Crew, list[tuple[str, BaseException]]]]:
+def working(
+    events: Events, size: int = 3, clock: Clock | None = None
+) -> Iterator[tuple[Crew, list[tuple[str, BaseException]]]]:
     errors: list[tuple[str, BaseException]] = []
-    crew = Crew(events.poll, events.poll_ready, size, lambda where, error: errors.append((where, error)))
+
+    def on_error(where: str, error: BaseException) -> None:
+        errors.append((where, error))
+
+    crew = Crew(events.poll, events.poll_ready, size, on_error, (clock or ManualClock()).monotonic_s)
     yield crew, errors
     events.close()
     crew.join()
@@ -83,16 +90,22 @@ def test_an_action_comes_after_the_events_that_are_ready_and_only_once() -> None
     assert told == [*["event"] * 5, "action"]
 
 
-def test_an_action_waits_only_for_so_many_events() -> None:
+def test_an_action_waits_for_events_only_so_long() -> None:
+    clock = ManualClock(monotonic_s=0.0)
     events = Events()
     told: list[str] = []
-    with working(events, size=1) as (crew, _):
+
+    def event() -> None:
+        told.append("event")
+        clock.advance_ms(1)
+
+    with working(events, clock=clock) as (crew, _):
         events.put(lambda: crew.defer(lambda: told.append("action")))
-        for _ in range(2 * EVENTS_BEFORE_ACTION_MAX):
-            events.put(lambda: told.append("event"))
+        for _ in range(10):
+            events.put(event)
         crew.start()
-    assert told.index("action") == EVENTS_BEFORE_ACTION_MAX
-    assert told.count("event") == 2 * EVENTS_BEFORE_ACTION_MAX
+    assert told.index("action") == ACTION_DELAY_S_MAX * 1_000
+    assert told.count("event") == 10
 
 
 def test_actions_run_in_their_order_and_beside_each_other() -> None:

@@ -113,8 +113,7 @@ def test_connections_without_calls_do_not_hold_up_the_stop() -> None:
         with socket.create_connection(_pair(running.address)) as silent:
             running.server.stop(FOREVER_S)
             with pytest.raises(ConnectionError):
-                while True:
-                    silent.sendall(b"still there?")  # refused as soon as the other side has hung up
+                _send_until_refused(silent)
 
 
 def test_stop_waits_for_a_callback() -> None:
@@ -265,6 +264,11 @@ def test_raw_bytes_hurt_nobody_else() -> None:
         throw()
         requests.close()
         assert list(answers) == []
+
+
+def _send_until_refused(wire: socket.socket) -> None:
+    while True:
+        wire.sendall(b"still there?")
 
 
 class _Stop:
