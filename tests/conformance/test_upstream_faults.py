@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Literal, Protocol
@@ -13,12 +14,13 @@ from grpc import StatusCode
 from metastore.pb import oxia_pb2 as pb
 from shard_model.order import ENCODERS, path_escaped
 from support.fixtures import StartServer
-from support.server import ServerProcess, Sorting, own_server
+from support.server import PROJECT_ROOT, ServerProcess, Sorting, own_server
 from support.wire import MEBIBYTE, Ended, ErrorDetail, WireClient
 from support.witness import assert_refused
 
 pytestmark = pytest.mark.skipif(not own_server(), reason="asks what only this project's server promises")
 
+PAGE = PROJECT_ROOT / "docs" / "upstream-faults.md"
 SORTINGS: tuple[Sorting, ...] = ("hierarchical", "natural")
 WAYS_DOWN: tuple[Literal["kill", "terminate"], ...] = ("kill", "terminate")
 SESSION_TIMEOUT_MS = 60_000
@@ -398,3 +400,9 @@ def test_a_range_delete_without_an_end_deletes_nothing(
 
 def test_keys_that_are_no_text_are_refused(shard: Shard) -> None:
     assert_refused(shard.try_put(b"caf\xe9/\xff"), StatusCode.INVALID_ARGUMENT, "UTF-8")
+
+
+def test_the_page_of_faults_names_these_tests() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
+    tests = {name for name in globals() if name.startswith("test_")}
+    assert named == tests - {test_the_page_of_faults_names_these_tests.__name__}

@@ -59,6 +59,9 @@ def audit(address: str, ledgers: Sequence[Ledger], chronicle: Chronicle, start: 
         records = scan(wire, pb.RangeScanRequest(shard=0))
         last_offset = offset_of_last_write(wire)
         retained = notifications_up_to(wire, start, last_offset)
+        if chronicle.is_trimmed and retained:  # while it was read, more may have been trimmed: a gap
+            oldest = oldest_retained(wire)
+            retained = [batch for batch in retained if batch.offset >= oldest]
         by_index = pb.RangeScanRequest(shard=0, end_exclusive=b"~", secondary_index_name=INDEX_NAME)
         indexed = scan(wire, by_index)
         heartbeats = {
@@ -124,6 +127,15 @@ def notifications_up_to(wire: WireClient, start: int, last_offset: int) -> list[
     finally:
         stream.cancel()
     return batches
+
+
+def oldest_retained(wire: WireClient) -> int:
+    stream = wire.open("GetNotifications", pb.NotificationsRequest(shard=0, start_offset_exclusive=-1))
+    try:
+        next_batch(stream)  # it only says where the stream begins
+        return next_batch(stream).offset
+    finally:
+        stream.cancel()
 
 
 def sessions_of(ledger: Ledger) -> dict[int, grpc.StatusCode]:

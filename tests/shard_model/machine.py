@@ -179,7 +179,9 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def keep_alive(self, data: st.DataObject) -> None:
-        session_id = data.draw(st.sampled_from(self._around().session_ids))
+        self._keep_alive(data.draw(st.sampled_from(self._around().session_ids)))
+
+    def _keep_alive(self, session_id: int) -> None:
         expected = outcome(lambda: self.model.keep_alive(session_id, self.clock.wall_ms()))
         assert outcome(lambda: self.shard.keep_alive(session_id)) == expected
 
@@ -208,6 +210,8 @@ class ShardMachine(RuleBasedStateMachine):
     def restart(self, clean: bool) -> None:
         self.shard.restart(clean)
         self.model.restart(self.clock.wall_ms())
+        for session_id in self.model.sessions:
+            self._keep_alive(session_id)  # changes nothing: each has its full time again
         self.compare_everything()
 
     def _around(self) -> strategies.Surroundings:

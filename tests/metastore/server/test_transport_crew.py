@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from grpc._cython import cygrpc
 
+import metastore.server.transport.crew as crew_module
 from metastore.clock import Clock, ManualClock
 from metastore.server.transport.core import NEEDED_NAMES, require_names
 from metastore.server.transport.crew import ACTION_DELAY_S_MAX, Crew
@@ -108,6 +109,13 @@ def test_an_action_waits_for_events_only_so_long() -> None:
     assert told.count("event") == 10
 
 
+@pytest.fixture
+def _blind_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody notices a leader that is stuck."""
+    monkeypatch.setattr(crew_module, "STUCK_AFTER_S", WITHIN_S)
+
+
+@pytest.mark.usefixtures("_blind_watcher")
 def test_actions_run_in_their_order_and_beside_each_other() -> None:
     events = Events()
     begun: list[str] = []
@@ -130,6 +138,32 @@ def test_actions_run_in_their_order_and_beside_each_other() -> None:
         crew.start()
         assert second_began.wait(WITHIN_S)
     assert begun == ["first", "second"]
+    assert errors == []
+
+
+@pytest.mark.usefixtures("_blind_watcher")
+def test_after_a_slow_action_the_next_runs_beside_the_events() -> None:
+    clock = ManualClock()
+    events = Events()
+    slow_ran, next_began, event_came = threading.Event(), threading.Event(), threading.Event()
+    outcome: list[bool] = []
+
+    def slow() -> None:
+        clock.advance_ms(2)
+        slow_ran.set()
+
+    def next_one() -> None:
+        next_began.set()
+        outcome.append(event_came.wait(WITHIN_S))
+
+    with working(events, clock=clock) as (crew, errors):
+        events.put(lambda: crew.defer(slow))
+        crew.start()
+        assert slow_ran.wait(WITHIN_S)
+        events.put(lambda: crew.defer(next_one))
+        assert next_began.wait(WITHIN_S)
+        events.put(event_came.set)
+    assert outcome == [True]
     assert errors == []
 
 
