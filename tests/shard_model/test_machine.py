@@ -24,6 +24,7 @@ FINDING = settings(
     deadline=None,
     database=None,
     derandomize=True,
+    report_multiple_bugs=False,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
