@@ -1,8 +1,8 @@
 """The service: shards behind Oxia's wire protocol, as one process or several.
 
 The idea. Every call is a small object that is told what happens to it and answers from whichever thread is at hand
-(`transport`). A write is decoded and handed to its shard; whoever brings it drives the round if nobody else does, so
-that a lone write needs no other thread, and many form groups. What the shard stores is in the form of the wire, so an
+(`transport`). A write is decoded and handed to its shard; when all messages that are there have been taken in, the
+thread that took them drives the round, so that a lone write needs no other thread, and many form groups. What the shard stores is in the form of the wire, so an
 answer is cut and joined from stored bytes.
 
 What it promises.
@@ -20,3 +20,10 @@ Start reading at `serve` (from flags to a running service), then `process` (what
 (which handler a call gets), `calls` and `streams` (the handlers), `wire` (bytes), `errors` (statuses). `workers` has
 the several processes, `directory` the data directory, `housekeeper` what is due from time to time.
 """
+
+import os
+
+# By default gRPC's core gives readable sockets to threads of its own, and these wake the poller for each message:
+# half of all server time, as measured. Without this experiment the poller reads and writes itself. The core looks at
+# the variable when grpc is first imported; if that has happened before, all is slower and otherwise the same.
+os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")

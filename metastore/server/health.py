@@ -95,6 +95,7 @@ class HealthWatch:
         self._service = service
         self._name = ""
         self._said: int | None = None
+        self._lock = threading.Lock()
 
     def on_message(self, message: bytes) -> None:
         """Which service to watch."""
@@ -104,10 +105,11 @@ class HealthWatch:
 
     def announce(self) -> None:
         """Says the status if it is news."""
-        status = self._service.status(self._name)
-        if status != self._said:
-            self._said = status
-            self._call.send(_Status(status=status).SerializeToString())
+        with self._lock:
+            status = self._service.status(self._name)
+            if status != self._said:
+                self._said = status
+                self._call.send(_Status(status=status).SerializeToString())
 
     def on_half_close(self) -> None:
         """The watch goes on."""

@@ -29,6 +29,8 @@ from metastore.server.transport import GrpcServer, TransportError
 RECEIVE_BYTES_MAX = 256 << 20
 PING_INTERVAL_MS_MIN = 5_000
 """Clients may ping this often, with or without calls under way."""
+KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS = 60_000, 20_000
+"""A client that vanished without a word is noticed after so long, and its streams are freed."""
 POLLERS_MAX = 8
 STOP_GRACE_S = 1.0
 """For open calls, when the process stops."""
@@ -42,7 +44,8 @@ GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", PING_INTERVAL_MS_MIN),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS_MIN),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )

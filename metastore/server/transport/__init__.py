@@ -19,14 +19,6 @@ Start reading with `handler.py` and `call.py`; `server.py` opens ports and takes
 threads, `core.py` is the door to grpcio.
 """
 
-import os
-
-# By default the core gives readable sockets to threads of its own, which wake the poller for each message:
-# half of all server time, as measured. Without this experiment the poller reads and writes itself. The core
-# looks at the variable when grpc is first imported; if that has happened before, all is slower and
-# otherwise the same.
-os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-
 from metastore.server.transport.call import Call
 from metastore.server.transport.handler import Handler
 from metastore.server.transport.server import GrpcServer, Router, TransportError
