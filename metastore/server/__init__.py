@@ -2,8 +2,8 @@
 
 The idea. Every call is a small object that is told what happens to it and answers from whichever thread is at hand
 (`transport`). A write is decoded and handed to its shard; when all messages that are there have been taken in, the
-thread that took them drives the round, so that a lone write needs no other thread, and many form groups. What the shard stores is in the form of the wire, so an
-answer is cut and joined from stored bytes.
+thread that took them drives the round, so that a lone write needs no other thread, and many form groups. What the
+shard stores is in the form of the wire, so an answer is cut and joined from stored bytes.
 
 What it promises.
 - Unmodified Oxia clients in Python, Java and Go find what they expect: both service names, the texts and details of
