@@ -25,8 +25,11 @@ PORTION_ENTRIES = 4096
 STEP_ENTRIES = 128
 """Changed keys between two pauses."""
 STEP_PAUSE_S = 0.0004
-IDLE_INTERVAL_S = 1.0
-"""A store at rest is fed this often, so that a restart finds little to do."""
+INTERVAL_S = 1.0
+"""A store that was at rest for so long is fed, so that a restart finds little to do."""
+BUSY_INTERVALS_MAX = 8
+"""A store that is written to is left alone for so many intervals, unless it asks: what is written again and again
+is then fed once."""
 RETRY_INTERVAL_S = 0.5
 """How long to wait after a full disk."""
 
@@ -68,10 +71,14 @@ class Feeder:
 
     def _run(self) -> None:
         try:
+            seen, intervals = -1, 0
             while not self._stop.is_set():
-                self._wake.wait(IDLE_INTERVAL_S)
+                is_asked = self._wake.wait(INTERVAL_S)
                 self._wake.clear()
-                self.feed_all(self._stop.is_set)
+                before, seen, intervals = seen, self._store.durable.next_offset, intervals + 1
+                if is_asked or seen == before or intervals >= BUSY_INTERVALS_MAX:
+                    self.feed_all(self._stop.is_set)
+                    intervals = 0
         except BaseException as error:
             self._on_failure(error)
         finally:

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<Bqqq")
 HEADER_SIZE = HEADER.size
+CREATED_START = HEADER_SIZE - 8
+"""Where a record's header has the time of its creation."""
 HAS_EXTRAS = 1
 _LENGTH = struct.Struct("<I")
 _EXTRAS_HEAD = struct.Struct("<qI")
@@ -98,6 +100,11 @@ def extras_of(record: bytes) -> Extras:
     return Extras(session_id or None, partition, record[after_partition : start + length])
 
 
+def encode_modified(modified_ms: int) -> bytes:
+    """Field 4 of a Version."""
+    return b"!" + _FIXED64.pack(modified_ms)
+
+
 def encode_times(created_ms: int, modified_ms: int) -> bytes:
     """Fields 3 and 4 of a Version."""
     return b"\x19" + _FIXED64.pack(created_ms) + b"!" + _FIXED64.pack(modified_ms)
@@ -115,6 +122,18 @@ def encode_version(
     if identity is not None:
         times += b"2" + varint(len(identity)) + identity
     return head + times
+
+
+def encode_next_version(old_record: bytes, version_id: int, modifications: int, modified: bytes) -> bytes:
+    """A Version message of a record that is overwritten; `modified` is field 4, the rest of the times is in the record.
+
+    The header keeps the time of creation in the form that the wire has, so it is copied.
+    """
+    if version_id <= 0 or modifications <= 0:
+        times = b"\x19" + old_record[CREATED_START:HEADER_SIZE] + modified
+        return encode_version(version_id, modifications, times, None, None)
+    created = old_record[CREATED_START:HEADER_SIZE]
+    return b"\x08%b\x10%b\x19%b%b" % (varint(version_id), varint(modifications), created, modified)
 
 
 def encode_entry(version: bytes, value: bytes, key: bytes) -> bytes:

@@ -22,6 +22,8 @@ from metastore.engine.record import (
     NO_EXTRAS,
     Extras,
     encode_entry,
+    encode_modified,
+    encode_next_version,
     encode_times,
     encode_version,
     extras_of,
@@ -68,6 +70,7 @@ class Stage:
         self.size_bytes = 0
         self._parts: list[bytes] = []
         self._created = encode_times(time_ms, time_ms)
+        self._modified = encode_modified(time_ms)
         self._bind()
 
     def _bind(self) -> None:
@@ -192,8 +195,7 @@ class Stage:
         else:
             flags, _, modifications, created_ms = HEADER.unpack_from(old)
             modifications += 1
-            times = encode_times(created_ms, self.time_ms)
-            version = encode_version(version_id, modifications, times, None, None)
+            version = encode_next_version(old, version_id, modifications, self._modified)
             header = HEADER.pack(0, version_id, modifications, created_ms)
             if flags:
                 self._replace_extras(encoded, key, extras_of(old), NO_EXTRAS)
