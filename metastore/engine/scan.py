@@ -64,8 +64,7 @@ class Scan:
         if self._table is Table.RECORDS and self._keys_only:
             keys = view.keys(self._table, self._start, self._stop, limit)
             self._advance(keys[-1] if len(keys) == limit else None)
-            decode = self._order.decode
-            return [decode(key) for key in keys]
+            return self._order.decode_all(keys)
         items = view.ascending(self._table, self._start, self._stop, limit)
         self._advance(items[-1][0] if len(items) == limit else None)
         values = [value for _, value in items]

@@ -116,8 +116,7 @@ class Store:
 
     def _make_view(self) -> View:
         assert self._transaction is not None
-        generations = [self.active] if self.frozen is None else [self.frozen, self.active]
-        return View(self.trees, self._transaction, generations)
+        return View(self.trees, self._transaction, self.generations)
 
     @property
     def generations(self) -> list[Generation]:
