@@ -27,6 +27,14 @@ PROGRAM = (
 WAIT_S = 30.0
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _interrupts_are_heard() -> Iterator[None]:
+    """A shell that runs the tests in the background has them ignore SIGINT, and with them the programs they start."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
 class CommandLine:
     """Calls the program in this process."""
 
