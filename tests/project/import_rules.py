@@ -27,12 +27,20 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "metastore.tables": (),
     "metastore.commandline": (),
     "metastore.log": ("metastore.clock", "metastore.faults"),
+    "metastore.interface": ("metastore.clock", "metastore.faults"),
+    "metastore.coordination": ("metastore.interface", "metastore.clock", "metastore.faults"),
 }
+
+# What stands on the engine, side by side.
+FRONTS = ("metastore.server", "metastore.providers", "metastore.coordination", "metastore.client")
+ABOVE = ("metastore.interface", "metastore.commandline", "metastore.tables")
 
 # Rooms that may not import the rooms named here.
 NEVER: Mapping[str, tuple[str, ...]] = {
-    "metastore.engine": ("metastore.server", "metastore.client", "metastore.commandline", "metastore.tables"),
-    "metastore.server": ("metastore.client",),
+    "metastore.engine": (*FRONTS, "metastore.watch", *ABOVE),
+    "metastore.watch": (*FRONTS, *ABOVE),
+    "metastore.server": ("metastore.client", "metastore.providers", "metastore.coordination", "metastore.interface"),
+    "metastore.providers": ("metastore.client", "metastore.server", "metastore.coordination"),
     "metastore.client": ("metastore.server", "metastore.log"),
 }
 
