@@ -6,6 +6,11 @@
 Effects are absolute (this key now has this value, or none), so that replaying them needs no logic and does no harm
 when some of them were applied before. `RANGE_DELETED` changes no key: it records that a range was deleted, for the
 subscribers; the keys that went are told by silent deletes beside it.
+
+The last three kinds change nothing either. They stand before the change of a record, for those who watch: what the
+record was before (while that is kept, see `previous`), or merely that it was there, or was not. The latter two are
+written where the next change does not show it: a new record's first put has no modifications, unless its client says
+how many it has.
 """
 
 from __future__ import annotations
@@ -33,6 +38,9 @@ class Kind(IntEnum):
     SESSION_DELETED = 8
     SHADOW_PUT = 9
     SHADOW_DELETED = 10
+    RECORD_BEFORE = 11
+    RECORD_EXISTED = 12
+    RECORD_NEW = 13
 
 
 class Table(IntEnum):

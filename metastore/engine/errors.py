@@ -2,6 +2,7 @@
 
     EngineError
     ├── InvalidRequest       the request makes no sense; nothing was changed
+    ├── ConditionsFailed     conditions of a transaction do not hold; nothing was changed
     ├── SessionNotFound      the session does not exist (any more)
     ├── StoreFull            no space or over the quota; reads and deletes go on
     ├── Overloaded           too much is waiting; nothing was done, trying again later is safe
@@ -12,6 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 
 class EngineError(Exception):
     """Anything that the engine refuses to do."""
@@ -19,6 +23,35 @@ class EngineError(Exception):
 
 class InvalidRequest(EngineError):
     """The request itself is wrong; the text names what, and what is allowed."""
+
+
+class FailedCondition(NamedTuple):
+    """A condition that did not hold."""
+
+    place: int
+    """Counts the transaction's own conditions first, then the puts that expect a version, then such deletes."""
+    key: bytes
+    expected: int
+    """A version id, or -1: no record."""
+    actual: int
+
+
+class ConditionsFailed(EngineError):
+    """Conditions of a transaction do not hold."""
+
+    def __init__(self, failed: Sequence[FailedCondition]) -> None:
+        assert failed, "all conditions hold"
+        first = failed[0]
+        super().__init__(
+            f"{len(failed)} conditions of the transaction do not hold; the first is number {first.place}, on "
+            f"{first.key.decode('utf-8', 'backslashreplace')!r}: {_version(first.expected)} is expected, "
+            f"{_version(first.actual)} is there"
+        )
+        self.failed = tuple(failed)
+
+
+def _version(version_id: int) -> str:
+    return "no record" if version_id == -1 else f"version {version_id}"
 
 
 class SessionNotFound(EngineError):

@@ -50,8 +50,13 @@ def decode_entry(order: KeyOrder, key: bytes) -> IndexEntry:
     return IndexEntry(
         _unescape_zeros(key[:name_end]),
         order.decode(key[secondary_start:body_start] + body),
-        path_unescape(key[primary_start:]),
+        primary_of(key),
     )
+
+
+def primary_of(key: bytes) -> bytes:
+    """The primary key of an entry."""
+    return path_unescape(key[key.rindex(b"\0") + 1 :])
 
 
 def index_bounds(index_name: bytes) -> tuple[bytes, bytes]:

@@ -7,6 +7,8 @@ KEY_BYTES_MAX = 128 << 10
 VALUE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 128 << 20
 """Of all the values and keys of one write request."""
+TRANSACTION_OPERATIONS_MAX = 10_000
+"""Operations and conditions of one transaction, together."""
 SECONDARY_INDEXES_MAX = 1000
 """Index entries of one record."""
 SEQUENCE_PARTS_MAX = 32
@@ -17,6 +19,9 @@ SESSION_TIMEOUT_MS_MIN = 2_000
 SESSION_TIMEOUT_MS_MAX = 300_000
 SESSIONS_PER_EXPIRY_MAX = 128
 """Sessions that one write may expire."""
+
+PREVIOUS_BYTES_MAX = 64 << 20
+"""What one log entry may hold of records as they were before; what a request replaces beyond that is not kept."""
 
 ROUND_REQUESTS_MAX = 1024
 ROUND_BYTES_MAX = 16 << 20

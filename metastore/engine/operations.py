@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -61,6 +63,35 @@ class WriteBatch:
     def only_deletes(self) -> bool:
         """Whether it can only make the store smaller; such batches may use the reserve of a full disk."""
         return not self.puts
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One write request that applies only if every condition holds in the state before it: all or nothing.
+
+    The versions that its puts and deletes expect are conditions too, and -1 means that there is no record. Deleting
+    what is not there does nothing.
+    """
+
+    conditions: list[tuple[bytes, int]] = field(default_factory=list)
+    """Key, expected version id."""
+    puts: list[Put] = field(default_factory=list)
+    deletes: list[Delete] = field(default_factory=list)
+
+    @property
+    def only_deletes(self) -> bool:
+        """Whether it can only make the store smaller."""
+        return not self.puts
+
+    def all_conditions(self) -> Iterator[tuple[int, bytes, int]]:
+        """(place, key, expected version id) of each."""
+        of_puts = ((key, options.expected_version_id) for key, _, options in self.puts if options is not None)
+        conditions = chain(self.conditions, _expecting(of_puts), _expecting(self.deletes))
+        return ((place, key, expected) for place, (key, expected) in enumerate(conditions))
+
+
+def _expecting(operations: Iterable[tuple[bytes, int | None]]) -> Iterator[tuple[bytes, int]]:
+    return ((key, expected) for key, expected in operations if expected is not None)
 
 
 PutResult = tuple[int, bytes, bytes | None]

@@ -110,6 +110,8 @@ class Rounds:
         self._faults = faults
         self._waiting: deque[Request] = deque()
         self._driving = threading.Lock()
+        self._driver: int | None = None
+        """The thread that drives."""
         self._failure: BaseException | None = None
         self._is_full = False
         self._in_doubt = False
@@ -141,18 +143,23 @@ class Rounds:
         self.schedule(self._drive_while_waiting)
 
     def between_rounds(self, action: Callable[[], T]) -> T:
-        """Does something while no round is under way."""
-        with self._driving:
-            result = action()
-        self._drive_while_waiting()
-        return result
+        """Does something while no round is under way: at once, if a round has called the caller back."""
+        if self._driver == threading.get_ident():
+            return action()
+        try:
+            with self._driving:
+                return action()
+        finally:
+            self._drive_while_waiting()
 
     def _drive_while_waiting(self) -> None:
         while self._waiting and self._driving.acquire(blocking=False):
+            self._driver = threading.get_ident()
             try:
                 while self._waiting:
                     self._drive()
             finally:
+                self._driver = None
                 self._driving.release()
 
     def _drive(self) -> None:

@@ -1,63 +1,113 @@
 """Scans: ranges read in chunks, all of one state of the shard.
 
 The first chunk is read under the shard's lock, and most scans end there. A longer one takes a snapshot in the same
-instant and goes on from it without any lock, however slow its reader is.
+instant and goes on from it without any lock, however slow its reader is. Either way it knows which state it reads:
+the offset that the state reaches, from which the change log tells what came after.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from metastore.engine import limits
 from metastore.engine.change import Table
-from metastore.engine.errors import Overloaded
-from metastore.engine.index_keys import range_bounds
+from metastore.engine.errors import InvalidRequest, Overloaded
+from metastore.engine.index_keys import index_bounds, range_bounds
 from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import Range
 from metastore.engine.overlay import View
 from metastore.engine.store import Snapshot, Store
+from metastore.engine.validate import shown
 
 FIRST_CHUNK_ITEMS = 128
 """Small at first: how large the values are is not known yet."""
 
+T = TypeVar("T")
 
-class Scan:
-    """A range, read chunk by chunk. Yields records, or with `keys_only` the keys as clients know them."""
 
-    def __init__(self, store: Store, order: KeyOrder, request: Range, keys_only: bool) -> None:
+class Chunks(ABC, Generic[T]):
+    """The items [start, stop) of a table, chunk by chunk."""
+
+    def __init__(self, store: Store, order: KeyOrder, table: Table, bounds: tuple[bytes, bytes | None]) -> None:
         self._store = store
         self._order = order
-        self._keys_only = keys_only
-        self._table = Table.RECORDS if request.index_name is None else Table.INDEXES
-        self._start, self._stop = self._bounds(request)
+        self._table = table
+        self._start, self._stop = bounds
         self._snapshot: Snapshot | None = None
-        self._chunk_items = limits.SCAN_CHUNK_ITEMS_MAX if keys_only else FIRST_CHUNK_ITEMS
+        self._chunk_items = FIRST_CHUNK_ITEMS
         self.is_finished = self._stop is not None and self._start >= self._stop
+        self.next_offset: int | None = None
+        """The first offset that the state does not hold; known from the first chunk on."""
 
-    def _bounds(self, request: Range) -> tuple[bytes, bytes | None]:
-        if request.index_name is not None:
-            if not request.end:
-                return b"", b""
-            return range_bounds(self._order, request.index_name, request.start, request.end)
-        start = self._order.encode(request.start) if request.start else b""
-        stop = self._order.encode(request.end) if request.end else None
-        if not request.include_internal_keys:
-            stop = self._order.user_end if stop is None else min(stop, self._order.user_end)
-        return start, stop
-
-    def next_chunk(self) -> list[bytes]:
-        """The next records or keys; empty only at the end."""
-        if self.is_finished:
-            return []
+    def next_chunk(self) -> list[T]:
+        """The next items; empty only at the end."""
         if self._snapshot is not None:
-            return self._read(self._snapshot.view)
+            return [] if self.is_finished else self._read(self._snapshot.view)
+        if self.next_offset is not None:
+            return []
+        start = self._start
         with self._store.lock:
-            chunk = self._read(self._store.view)
+            chunk = [] if self.is_finished else self._read(self._store.view)
             if not self.is_finished:
-                if self._store.open_snapshots >= limits.SNAPSHOTS_MAX:
-                    raise Overloaded(f"{limits.SNAPSHOTS_MAX} long scans are under way; try again later")
+                if self._store.open_snapshots >= limits.SNAPSHOTS_MAX or not self._may_go_on():
+                    self._start = start
+                    raise Overloaded(f"{self._store.open_snapshots} long scans are under way; try again later")
                 self._snapshot = self._store.snapshot()
+            self.next_offset = self._store.durable.next_offset
         return chunk
+
+    def _may_go_on(self) -> bool:
+        """Whether this scan may become a long one."""
+        return True
+
+    @abstractmethod
+    def _read(self, view: View) -> list[T]:
+        """The next items of a view; notes how far it has got."""
+
+    def _record(self, view: View, primary: bytes) -> bytes:
+        record = view.get(Table.RECORDS, self._order.encode(primary))
+        assert record is not None, "an index entry has no record"
+        return record
+
+    def _advance(self, last: bytes | None) -> None:
+        if last is None:
+            self.is_finished = True
+        else:
+            self._start = last + b"\0"
+
+    def _adapt(self, largest: int) -> None:
+        """The next chunk: about as many bytes as a message holds, judged by the largest value of this one."""
+        wanted = limits.SCAN_CHUNK_BYTES // max(1, largest)
+        self._chunk_items = max(1, min(wanted, limits.SCAN_CHUNK_ITEMS_MAX, 4 * self._chunk_items))
+
+    def close(self) -> None:
+        """Ends the scan, wherever it is."""
+        self.is_finished = True
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Scan(Chunks[bytes]):
+    """A range as clients of the protocol ask for it: records, or with `keys_only` the keys as clients know them."""
+
+    def __init__(self, store: Store, order: KeyOrder, request: Range, keys_only: bool) -> None:
+        table = Table.RECORDS if request.index_name is None else Table.INDEXES
+        super().__init__(store, order, table, _protocol_bounds(order, request))
+        self._keys_only = keys_only
+        if keys_only:
+            self._chunk_items = limits.SCAN_CHUNK_ITEMS_MAX
 
     def _read(self, view: View) -> list[bytes]:
         limit = self._chunk_items
@@ -71,37 +121,71 @@ class Scan:
         if self._table is Table.INDEXES and not self._keys_only:
             values = [self._record(view, primary) for primary in values]
         if not self._keys_only:
-            self._adapt(values)
+            self._adapt(max(map(len, values), default=1))
         return values
 
-    def _record(self, view: View, primary: bytes) -> bytes:
-        record = view.get(Table.RECORDS, self._order.encode(primary))
-        assert record is not None, "an index entry has no record"
-        return record
 
-    def _advance(self, last: bytes | None) -> None:
-        if last is None:
-            self.is_finished = True
-        else:
-            self._start = last + b"\0"
+class Entry(NamedTuple):
+    """An item of a table, with the record that it is or leads to."""
 
-    def _adapt(self, values: list[bytes]) -> None:
-        """The next chunk: about as many bytes as a message holds, judged by the largest value of this one."""
-        largest = max(map(len, values), default=1)
-        wanted = limits.SCAN_CHUNK_BYTES // largest
-        self._chunk_items = max(1, min(wanted, limits.SCAN_CHUNK_ITEMS_MAX, 4 * self._chunk_items))
+    encoded: bytes
+    """The encoded key, or the key of the index entry."""
+    record: bytes | None
 
-    def close(self) -> None:
-        """Ends the scan, wherever it is."""
-        self.is_finished = True
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
 
-    def __enter__(self) -> Scan:
-        return self
+class EntryScan(Chunks[Entry]):
+    """A range of keys or of an index with the entries by which it was found; records are left out with `keys_only`."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def __init__(
+        self, store: Store, order: KeyOrder, request: Range, keys_only: bool, admit: Callable[[], bool]
     ) -> None:
-        self.close()
+        table = Table.RECORDS if request.index_name is None else Table.INDEXES
+        super().__init__(store, order, table, open_bounds(order, request))
+        self._keys_only = keys_only
+        self._admit = admit
+
+    def _may_go_on(self) -> bool:
+        return self._admit()
+
+    def _read(self, view: View) -> list[Entry]:
+        limit = self._chunk_items
+        items = view.ascending(self._table, self._start, self._stop, limit)
+        self._advance(items[-1][0] if len(items) == limit else None)
+        if self._keys_only:
+            found = [Entry(encoded, None) for encoded, _ in items]
+        elif self._table is Table.RECORDS:
+            found = [Entry(encoded, record) for encoded, record in items]
+        else:
+            found = [Entry(encoded, self._record(view, primary)) for encoded, primary in items]
+        self._adapt(max((len(encoded) + len(record or b"") for encoded, record in found), default=1))
+        return found
+
+
+def open_bounds(order: KeyOrder, request: Range) -> tuple[bytes, bytes]:
+    """The encoded bounds of a range whose empty end is that of the user's keys, or of the index; refuses inverted ones.
+
+    Internal keys are beyond every such range, internal secondary keys are not.
+    """
+    if request.index_name is None:
+        low, high = order.encode(request.start), order.encode(request.end)
+        limit = order.user_end
+    else:
+        low, high = range_bounds(order, request.index_name, request.start, request.end)
+        limit = index_bounds(request.index_name)[1]
+    if request.end and high < low:
+        raise InvalidRequest(f"the range from {shown(request.start)} to {shown(request.end)} ends before it starts")
+    if not request.start and request.index_name is None:
+        low = b""
+    return min(low, limit), min(high, limit) if request.end else limit
+
+
+def _protocol_bounds(order: KeyOrder, request: Range) -> tuple[bytes, bytes | None]:
+    if request.index_name is not None:
+        if not request.end:
+            return b"", b""
+        return range_bounds(order, request.index_name, request.start, request.end)
+    start = order.encode(request.start) if request.start else b""
+    stop = order.encode(request.end) if request.end else None
+    if not request.include_internal_keys:
+        stop = order.user_end if stop is None else min(stop, order.user_end)
+    return start, stop

@@ -21,27 +21,23 @@ from typing import Any
 
 from metastore.clock import Clock, SystemClock
 from metastore.engine import limits, read
-from metastore.engine.change import DELETED_FROM, PUT_INTO, Table, decode
 from metastore.engine.errors import InvalidSessionTimeout, ShardStopped, StoreDamaged, StoreInUse
 from metastore.engine.feeder import Feeder
-from metastore.engine.keys import INTERNAL_PREFIX, key_order
+from metastore.engine.keys import key_order
 from metastore.engine.notifications import NotificationBatch, notifications_of
-from metastore.engine.operations import Get, Range, WriteBatch, WriteResult
-from metastore.engine.overlay import Generation
-from metastore.engine.record import HEADER, encode_entry, encode_times, encode_version
+from metastore.engine.operations import Get, Range, Transaction, WriteBatch, WriteResult
+from metastore.engine.previous import PreviousRecords
+from metastore.engine.recovery import replay, resume_sessions, show_internal_record
 from metastore.engine.rounds import Chain, Done, Request, Rounds
-from metastore.engine.scan import Scan
+from metastore.engine.scan import EntryScan, Scan
 from metastore.engine.sequence import highest_key
-from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, SessionSchedule
+from metastore.engine.sessions import SessionSchedule
 from metastore.engine.stage import Stage
 from metastore.engine.statistics import ShardStatistics
-from metastore.engine.store import Applied, Store, StoreOptions
-from metastore.engine.validate import check_batch, check_gets, check_range, check_text
+from metastore.engine.store import Store, StoreOptions
+from metastore.engine.validate import check_batch, check_gets, check_range, check_text, check_transaction
 from metastore.faults import NO_FAULTS, Faults
 from metastore.log import Frame, Log, LogError, LogOptions, LogTrimmed
-
-LOAD_CHUNK = 1000
-INTERNAL_KEY = INTERNAL_PREFIX + b"term"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +56,22 @@ class ShardOptions:
 class Shard:
     """One shard, open."""
 
-    def __init__(self, store: Store, log: Log, options: ShardOptions, clock: Clock, faults: Faults) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: Log,
+        previous: PreviousRecords,
+        options: ShardOptions,
+        clock: Clock,
+        faults: Faults,
+    ) -> None:
         self.options = options
         self.order = key_order(options.key_sorting)
         self._clock = clock
         self._store = store
         self._log = log
+        self._previous = previous
+        store.keeps_previous = previous.since_offset is not None
         self.sessions = SessionSchedule()
         self.statistics = ShardStatistics()
         self.feeder = Feeder(store, faults, self._on_failure)
@@ -104,41 +110,13 @@ class Shard:
             except LogError as error:
                 raise StoreDamaged(f"{directory}: {error}") from error
             undo.callback(log.close)
-            shard = cls(store, log, options, clock, faults)
-            shard._recover()
+            shard = cls(store, log, PreviousRecords(directory, faults), options, clock, faults)
+            replay(store, log)
+            show_internal_record(store, shard.order)
+            resume_sessions(store, shard.sessions, clock.monotonic_s())
             shard._release = undo.pop_all()
         shard.feeder.start()
         return shard
-
-    def _recover(self) -> None:
-        offset, version_id = self._store.applied.next_offset, self._store.applied.last_version_id
-        generation = Generation()
-        while offset < self._log.next_offset:
-            for frame in self._log.read(offset):
-                for payload in frame.entries:
-                    version_id = _replay(payload, generation)
-                    generation.size_bytes += len(payload)
-                offset = frame.first_offset + len(frame.entries)
-        self._store.publish(generation, Applied(offset, version_id))
-        self._show_internal_record()
-        now_s = self._clock.monotonic_s()
-        start = b""
-        while True:
-            items = self._store.view.ascending(Table.SESSIONS, start, None, LOAD_CHUNK)
-            for key, data in items:
-                session_id = int.from_bytes(key[:SESSION_KEY_BYTES], "big")
-                self.sessions.add(session_id, SessionRecord.decode(data).timeout_ms, now_s)
-            if len(items) < LOAD_CHUNK:
-                return
-            start = items[-1][0] + b"\0"
-
-    def _show_internal_record(self) -> None:
-        """Puts a record of the store's own behind all users' records: what lists internal keys expects to see one."""
-        encoded = self.order.encode(INTERNAL_KEY)
-        if self._store.view.get(Table.RECORDS, encoded) is None:
-            entry = encode_entry(encode_version(0, 0, encode_times(0, 0), None, None), b"1", INTERNAL_KEY)
-            record = HEADER.pack(0, 0, 0, 0) + entry
-            self._store.active.layers[Table.RECORDS].entries[encoded] = record
 
     # -- writing
 
@@ -146,6 +124,11 @@ class Shard:
         """Hands a write over; `done` gets a WriteResult or an error, after it is durable. Raises InvalidRequest."""
         check_batch(batch)
         self.rounds.submit(Request(Stage.write, batch, done, batch.only_deletes, chain))
+
+    def submit_transact(self, transaction: Transaction, done: Done) -> None:
+        """Hands a transaction over; `done` gets a WriteResult, ConditionsFailed, SessionNotFound or another error."""
+        check_transaction(transaction)
+        self.rounds.submit(Request(Stage.transact, transaction, done, transaction.only_deletes))
 
     def submit_create_session(self, timeout_ms: int, identity: bytes, done: Done) -> None:
         """Hands over the creation of a session; `done` gets its id."""
@@ -162,6 +145,10 @@ class Shard:
         """Writes and waits until it is durable."""
         return self._wait(lambda done: self.submit_write(batch, done))  # type: ignore[no-any-return]
 
+    def transact(self, transaction: Transaction) -> WriteResult:
+        """Writes all or nothing, and waits until it is durable."""
+        return self._wait(lambda done: self.submit_transact(transaction, done))  # type: ignore[no-any-return]
+
     def create_session(self, timeout_ms: int, identity: bytes = b"") -> int:
         """Creates a session and returns its id, when it is durable."""
         return self._wait(  # type: ignore[no-any-return]
@@ -174,7 +161,7 @@ class Shard:
 
     def keep_alive(self, session_id: int) -> None:
         """A heartbeat."""
-        self._check_open()
+        self.check_open()
         with self._store.lock:
             self.sessions.keep_alive(session_id, self._clock.monotonic_s())
 
@@ -219,7 +206,7 @@ class Shard:
 
     def get_many(self, requests: list[Get]) -> list[read.Found | None]:
         """Several point reads of one state."""
-        self._check_open()
+        self.check_open()
         check_gets(requests)
         began_s = self._clock.monotonic_s()
         with self._store.lock:
@@ -230,21 +217,33 @@ class Shard:
 
     def scan(self, request: Range) -> Scan:
         """The records of a range, in order; to be closed."""
-        self._check_open()
+        self.check_open()
         check_range(request)
         self.statistics.range_scans += 1
         return Scan(self._store, self.order, request, keys_only=False)
 
     def list_keys(self, request: Range) -> Scan:
         """The keys of a range, in order; to be closed."""
-        self._check_open()
+        self.check_open()
         check_range(request)
         self.statistics.lists += 1
         return Scan(self._store, self.order, request, keys_only=True)
 
+    def scan_entries(
+        self, request: Range, keys_only: bool = False, admit: Callable[[], bool] = lambda: True
+    ) -> EntryScan:
+        """The records of a range with the entries that lead to them, in order; an empty end is open. To be closed.
+
+        A range that is longer than one chunk asks `admit`, which must be quick, and is Overloaded if that refuses.
+        """
+        self.check_open()
+        check_range(request)
+        self.statistics.range_scans += 1
+        return EntryScan(self._store, self.order, request, keys_only, admit)
+
     def highest_sequence_key(self, prefix: bytes) -> bytes | None:
         """The newest key of a sequence, if it has one."""
-        self._check_open()
+        self.check_open()
         check_text("key", prefix)
         with self._store.lock:
             return highest_key(self._store.view, self.order, prefix)
@@ -263,7 +262,7 @@ class Shard:
 
     def notifications(self, offset: int, bytes_max: int) -> list[NotificationBatch]:
         """The news from an offset on (or from the oldest retained one), about so many bytes of log."""
-        self._check_open()
+        self.check_open()
         return [
             notifications_of(frame.first_offset + index, payload, self.order)
             for frame in self._retained_frames(offset, bytes_max)
@@ -279,6 +278,38 @@ class Shard:
             except LogTrimmed as error:
                 offset = error.oldest
         return []
+
+    def read_log(self, offset: int, bytes_max: int) -> list[Frame]:
+        """About so many bytes of the change log, one frame at least if there is any; LogTrimmed if it is gone.
+
+        The last frame may reach beyond `next_offset`: what is durable comes first into the log, then to readers.
+        """
+        self.check_open()
+        return self._log.read(offset, bytes_max)
+
+    def keep_previous(self) -> int:
+        """From the offset on that this returns, the log tells what records were before they changed; durably so.
+
+        To be called between rounds, as is `tend_previous`.
+        """
+        self.check_open()
+        try:
+            return self._previous.begin(self.next_offset, self._clock.wall_ms())
+        finally:
+            self._store.keeps_previous = self._previous.since_offset is not None
+
+    def tend_previous(self, is_wanted: bool) -> None:
+        """To be called now and then: ends `keep_previous` when nobody has wanted it for a retention time."""
+        if self._store.keeps_previous and self._previous.tend(
+            is_wanted, self._clock.wall_ms(), self.options.retention_ms
+        ):
+            self._previous.end()
+            self._store.keeps_previous = False
+
+    @property
+    def previous_since(self) -> int | None:
+        """Since which offset the log tells what records were before; None if it does not."""
+        return self._previous.since_offset
 
     def size_bytes(self) -> int:
         """What the records and indexes take; the log has a size of its own."""
@@ -298,7 +329,8 @@ class Shard:
     def _on_failure(self, error: BaseException) -> None:
         self.rounds.fail(error)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises ShardStopped if there is nothing more to expect of the shard."""
         if self._closed:
             raise ShardStopped("the shard is closed")
         if self.rounds.failure is not None:
@@ -360,16 +392,3 @@ def _lock(directory: Path) -> int:
 
 def _create_session(stage: Stage, argument: tuple[int, bytes]) -> int:
     return stage.create_session(*argument)
-
-
-def _replay(payload: bytes, generation: Generation) -> int:
-    """Applies a log entry's effects to a generation; returns the last version id at its end."""
-    entry = decode(payload)
-    for kind, key, value in entry.changes:
-        table = PUT_INTO.get(kind)
-        if table is not None:
-            generation.layers[table].entries[key] = value
-        elif kind in DELETED_FROM:
-            generation.layers[DELETED_FROM[kind]].entries[key] = None
-    return entry.last_version_id
-

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from metastore.engine import limits
 from metastore.engine.change import CHANGE, DELETED_FROM, FORMAT, HEAD, PUT_INTO, Kind, Table
-from metastore.engine.errors import InvalidRequest, SessionNotFound
+from metastore.engine.errors import ConditionsFailed, FailedCondition, InvalidRequest, SessionNotFound
 from metastore.engine.index_keys import entry_key
 from metastore.engine.keys import KeyOrder
-from metastore.engine.operations import PutOptions, PutResult, Status, WriteBatch, WriteResult
+from metastore.engine.operations import PutOptions, PutResult, Status, Transaction, WriteBatch, WriteResult
 from metastore.engine.overlay import Generation
 from metastore.engine.record import (
     HAS_EXTRAS,
@@ -69,6 +70,9 @@ class Stage:
         self.first_offset = store.durable.next_offset
         self.size_bytes = 0
         self._parts: list[bytes] = []
+        self._keeps_previous = store.keeps_previous
+        self._previous_bytes = 0
+        """What the entry under way holds of records as they were before."""
         self._created = encode_times(time_ms, time_ms)
         self._modified = encode_modified(time_ms)
         self._bind()
@@ -98,6 +102,23 @@ class Stage:
         if any(options is not None and options.sequence_key_deltas for _, _, options in batch.puts):
             return self._undone_if_invalid(lambda: self._write(batch))
         return self._write(batch)
+
+    def transact(self, transaction: Transaction) -> WriteResult:
+        """Stages a transaction, or raises and leaves no trace of it."""
+        found = ((place, key, expected, self._version_of(key)) for place, key, expected in transaction.all_conditions())
+        failed = [FailedCondition(*each) for each in found if each[2] != each[3]]
+        if failed:
+            raise ConditionsFailed(failed)
+        for _, _, options in transaction.puts:
+            if options is not None and options.session_id is not None and not self.has_session(options.session_id):
+                raise SessionNotFound(options.session_id)
+        result = self._write(WriteBatch(transaction.puts, transaction.deletes))
+        assert not any(status for status, _, _ in result.puts), "a put of a transaction was refused"
+        return result
+
+    def _version_of(self, key: bytes) -> int:
+        record = self._get(self._encode(key))
+        return -1 if record is None else version_id_of(record)
 
     def create_session(self, timeout_ms: int, identity: bytes) -> int:
         """Stages a new session and returns its id. Like a put it takes a version id."""
@@ -136,6 +157,7 @@ class Stage:
             self.generation, self.last_version_id = generation, version_id
             del self.sequences[sequences:]
             self._parts.clear()
+            self._previous_bytes = 0
             self.view = self._store.view_with(generation)
             self._bind()
             raise
@@ -160,6 +182,8 @@ class Stage:
         head = HEAD.pack(FORMAT, self.time_ms, self.last_version_id)
         payload = head + b"".join(self._parts)
         self._parts.clear()
+        if self._previous_bytes:
+            self._previous_bytes = 0
         self.entries.append(payload)
         self.size_bytes += len(payload)
         self.generation.size_bytes = self.size_bytes
@@ -199,6 +223,8 @@ class Stage:
             header = HEADER.pack(0, version_id, modifications, created_ms)
             if flags:
                 self._replace_extras(encoded, key, extras_of(old), NO_EXTRAS)
+            if self._keeps_previous or not modifications:
+                self._tell_before(encoded, old)
         record = header + encode_entry(version, value, key)
         self._parts += (CHANGE.pack(_RECORD_PUT, len(encoded), len(record)), encoded, record)
         self._staged[encoded] = record
@@ -250,11 +276,24 @@ class Stage:
             if not is_same:
                 old_extras = NO_EXTRAS if old is None else extras_of(old)
                 self._replace_extras(encoded, key, old_extras, extras)
+        if old is None:
+            if modifications:
+                self._change(Kind.RECORD_NEW, encoded)
+        elif self._keeps_previous or not modifications:
+            self._tell_before(encoded, old)
         header = HEADER.pack(HAS_EXTRAS if packed else 0, version_id, modifications, created_ms)
         record = header + packed + encode_entry(version, value, key)
         self._parts += (CHANGE.pack(_RECORD_PUT, len(encoded), len(record)), encoded, record)
         self._staged[encoded] = record
         return version
+
+    def _tell_before(self, encoded: bytes, old: bytes) -> None:
+        """Tells those who watch what a record was, or at least that it was."""
+        if self._keeps_previous and self._previous_bytes + len(old) <= limits.PREVIOUS_BYTES_MAX:
+            self._previous_bytes += len(old)
+            self._change(Kind.RECORD_BEFORE, encoded, old)
+        else:
+            self._change(Kind.RECORD_EXISTED, encoded)
 
     def _replace_extras(self, encoded: bytes, key: bytes, old: Extras, new: Extras) -> None:
         """Moves the index entries and the session's shadow of a record from what it had to what it gets."""
@@ -287,6 +326,8 @@ class Stage:
         """Removes a record with its index entries and its shadow."""
         if record[0]:
             self._replace_extras(encoded, key_of(record), extras_of(record), NO_EXTRAS)
+        if self._keeps_previous:
+            self._tell_before(encoded, record)
         self._change(kind, encoded)
 
     def _delete_range(self, start: bytes, end: bytes) -> None:

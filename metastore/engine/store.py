@@ -94,6 +94,8 @@ class Store:
         self.durable = self.applied
         """What the active generation reaches: the state that readers see."""
         self.open_snapshots = 0
+        self.keeps_previous = False
+        """Whether writers log what records were before."""
         self._transaction: Transaction | None = self.environment.begin()
         self.view = self._make_view()
 

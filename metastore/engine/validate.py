@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metastore.engine import limits
 from metastore.engine.errors import InvalidRequest
-from metastore.engine.operations import Get, PutOptions, Range, WriteBatch
+from metastore.engine.operations import Get, PutOptions, Range, Transaction, WriteBatch
 
 SHOWN_BYTES = 60
 
@@ -51,6 +51,38 @@ def check_batch(batch: WriteBatch) -> None:
         raise InvalidRequest(
             f"the write request carries {size} bytes; {limits.REQUEST_BYTES_MAX} are allowed in one"
         )
+
+
+def check_transaction(transaction: Transaction) -> None:
+    """Refuses a transaction that no state of the shard could accept."""
+    count = len(transaction.conditions) + len(transaction.puts) + len(transaction.deletes)
+    if count > limits.TRANSACTION_OPERATIONS_MAX:
+        raise InvalidRequest(
+            f"a transaction of {count} operations and conditions; {limits.TRANSACTION_OPERATIONS_MAX} are allowed"
+        )
+    if not transaction.puts and not transaction.deletes:
+        raise InvalidRequest("a transaction needs at least one put or delete")
+    check_batch(WriteBatch(transaction.puts, transaction.deletes))
+    for key, _ in transaction.conditions:
+        check_text("key", key)
+    for _, key, expected in transaction.all_conditions():
+        if expected < -1:
+            raise InvalidRequest(f"the expected version of key {shown(key)} is {expected}: a version id, or -1")
+    keys: set[bytes] = set()
+    for key in (*(key for key, _, _ in transaction.puts), *(key for key, _ in transaction.deletes)):
+        if key in keys:
+            raise InvalidRequest(f"a transaction has two operations on key {shown(key)}: one for each is allowed")
+        keys.add(key)
+    for key, _, options in transaction.puts:
+        if options is not None:
+            _check_transaction_options(key, options)
+
+
+def _check_transaction_options(key: bytes, options: PutOptions) -> None:
+    if options.sequence_key_deltas:
+        raise InvalidRequest(f"the put of key {shown(key)} is one to a sequence, which no transaction may have")
+    if options.override_version_id is not None or options.override_modifications_count is not None:
+        raise InvalidRequest(f"the put of key {shown(key)} sets its own version, which none of a transaction may")
 
 
 def check_gets(gets: list[Get]) -> None:
