@@ -17,8 +17,9 @@ What it refuses. To listen on a network unprotected without being told so; to se
 damaged, newer, or of another shape than the flags say. It replicates nothing.
 
 Start reading at `serve` (from flags to a running service), then `process` (what one process consists of), `router`
-(which handler a call gets), `calls` and `streams` (the handlers), `wire` (bytes), `errors` (statuses). `workers` has
-the several processes, `directory` the data directory, `housekeeper` what is due from time to time.
+(which handler a call gets), `calls` and `streams` (the handlers), `wire` (bytes), `errors` (statuses). `tidemark` is
+the second service of the port, with what Oxia's lacks. `workers` has the several processes, `housekeeper` what is due
+from time to time.
 """
 
 import os

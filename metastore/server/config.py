@@ -14,46 +14,23 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from metastore.server.host import DEFAULT_NAMESPACE, is_namespace_name
+from metastore.directory import DEFAULT_NAMESPACE, KEY_SORTINGS, SHARDS_MAX, NamespaceConfig
+from metastore.quantities import parse_duration_ms, parse_size_bytes
 
 DEFAULT_PUBLIC_ADDRESS = "127.0.0.1:6648"
 DEFAULT_METRICS_ADDRESS = "127.0.0.1:8080"
-SHARDS_MAX = 1024
 WORKERS_MAX = 64
 PORT_MAX = 65535
-KEY_SORTINGS = ("hierarchical", "natural")
 EVERY_ADDRESS = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of a machine; nobody else can dial them."""
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
-_SIZE_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-
-
 class ConfigError(Exception):
     """A setting that cannot be; the text names it and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceConfig:
-    """A namespace as it is asked for."""
-
-    name: str = DEFAULT_NAMESPACE
-    shards: int = 1
-    key_sorting: str = "hierarchical"
-    notifications: bool = True
-
-    def check(self) -> None:
-        """Refuses what cannot be."""
-        if not is_namespace_name(self.name):
-            raise ConfigError(f"namespace {self.name!r}: letters, digits and _.- are allowed")
-        _check_range(f"shards of namespace {self.name}", self.shards, SHARDS_MAX)
-        _check_choice(f"key_sorting of namespace {self.name}", self.key_sorting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +58,12 @@ class ServerConfig:
     @property
     def retention_ms(self) -> int:
         """How long changes are kept for subscribers."""
-        return parse_duration_ms(self.notifications_retention_time)
+        return _parsed(parse_duration_ms, self.notifications_retention_time)
 
     @property
     def quota_bytes(self) -> int | None:
         """What one shard may take."""
-        return None if self.quota is None else parse_size_bytes(self.quota)
+        return None if self.quota is None else _parsed(parse_size_bytes, self.quota)
 
     @property
     def is_tls(self) -> bool:
@@ -110,7 +87,10 @@ class ServerConfig:
             raise ConfigError("quota must be positive")
         names = [namespace.name for namespace in self.namespaces]
         for namespace in self.namespaces:
-            namespace.check()
+            try:
+                namespace.check()
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
         if len(set(names)) != len(names):
             raise ConfigError("a namespace is configured twice")
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -154,6 +134,13 @@ class ServerConfig:
             )
 
 
+def _parsed(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
 def _check_range(what: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
         raise ConfigError(f"{what} must be between 1 and {most}, got {value}")
@@ -189,22 +176,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def parse_duration_ms(text: str) -> int:
-    """Milliseconds of `90s`, `1h`, `1h30m`."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ConfigError(f"{text!r} is not a duration: examples are 500ms, 90s, 1h, 1h30m, 7d")
-    return int(sum(float(number) * _DURATION_MS[unit] for number, unit in parts))
-
-
-def parse_size_bytes(text: str) -> int:
-    """Bytes of `512MiB`, `10GiB`, `1000`."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(f"{text!r} is not a size: examples are 512MiB, 10GiB, 1000000")
-    return int(match[1]) * _SIZE_BYTES[match[2] or "B"]
 
 
 def load_config(path: Path | None, flags: dict[str, Any]) -> ServerConfig:

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from metastore.engine import errors as engine
 from metastore.server.wire import WireError
+from metastore.watch.errors import OffsetTrimmed, PreviousValuesMissing, TooManyWatches
 
 DETAILS_TRAILER = "grpc-status-details-bin"
 OXIA_DOMAIN = "oxia.io"
@@ -95,6 +96,11 @@ def unauthenticated(message: str) -> RpcError:
     return RpcError(grpc.StatusCode.UNAUTHENTICATED, message, "UNAUTHENTICATED", OWN_DOMAIN)
 
 
+def too_many_watches(message: str) -> RpcError:
+    """A stream or a shard has as many watches as it may have; the message names the limit."""
+    return RpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, message, "TOO_MANY_WATCHES", OWN_DOMAIN)
+
+
 def rpc_error(error: BaseException) -> RpcError | None:
     """What a client gets for an error of the engine; None for an error that nobody foresaw."""
     if isinstance(error, RpcError):
@@ -113,6 +119,16 @@ def rpc_error(error: BaseException) -> RpcError | None:
         return RpcError(grpc.StatusCode.NOT_FOUND, "oxia: session not found", "SESSION_NOT_FOUND")
     if isinstance(error, engine.StoreFull):
         return RpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error), "STORE_FULL", OWN_DOMAIN)
+    if isinstance(error, OffsetTrimmed):
+        return _out_of_range(error)
+    if isinstance(error, TooManyWatches):
+        return too_many_watches(str(error))
     if isinstance(error, engine.EngineError):
         return unavailable(str(error))
     return None
+
+
+def _out_of_range(error: OffsetTrimmed) -> RpcError:
+    reason = "PREVIOUS_VALUES_MISSING" if isinstance(error, PreviousValuesMissing) else "OFFSET_TRIMMED"
+    metadata = {"offset": str(error.offset), "oldest": str(error.oldest)}
+    return RpcError(grpc.StatusCode.OUT_OF_RANGE, str(error), reason, OWN_DOMAIN, metadata)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import grpc
 from grpc_health.v1 import health_pb2
 
+from metastore.pb import tidemark_pb2
 from metastore.server.transport import Call
 
-SERVICES = ("", "oxia-readiness")
+SERVICES = ("", "oxia-readiness", tidemark_pb2.DESCRIPTOR.services_by_name["Metastore"].full_name)
 _Status = health_pb2.HealthCheckResponse
 
 

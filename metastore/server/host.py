@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from metastore.directory import DEFAULT_NAMESPACE, Namespace
+from metastore.engine.followers import SequenceFollowers
 from metastore.engine.shard import Shard
 from metastore.engine.stage import Stage
 from metastore.server.errors import namespace_not_found, not_leader, shard_missing
-
-HASH_END = 1 << 32
-DEFAULT_NAMESPACE = "default"
-
-_NAMESPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def is_namespace_name(name: str) -> bool:
-    """Whether a namespace may be called so."""
-    return bool(_NAMESPACE_NAME.fullmatch(name)) and ".." not in name
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """A namespace as it is configured, and the shards that it got."""
-
-    name: str
-    first_shard: int
-    shards: int
-    key_sorting: str
-    notifications_enabled: bool
-
-    @property
-    def shard_ids(self) -> range:
-        """Its shards; ids are unique over all namespaces."""
-        return range(self.first_shard, self.first_shard + self.shards)
-
-
-def hash_ranges(shards: int) -> list[tuple[int, int]]:
-    """The inclusive hash ranges of a namespace's shards; together they cover 32 bits."""
-    width = (HASH_END - 1) // shards + 1
-    return [(each * width, min((each + 1) * width, HASH_END) - 1) for each in range(shards)]
-
+from metastore.server.tidemark.turns import Turns
+from metastore.watch.hub import WatchHub
 
 Wake = Callable[[], None]
-NewKey = Callable[[bytes], None]
 
 
 class ShardHost:
@@ -57,8 +25,11 @@ class ShardHost:
         self.shard = shard
         self._lock = threading.Lock()
         self._followers: set[Wake] = set()
-        self._sequence_followers: dict[bytes, set[NewKey]] = {}
-        shard.rounds.on_round.append(self._on_round)
+        self.watches = WatchHub(shard)
+        self.sequences = SequenceFollowers()
+        self.told_offset = shard.next_offset
+        """Everything below has been told to all who follow the shard."""
+        shard.rounds.on_round += [self.sequences.on_round, self._on_round]
 
     def follow(self, wake: Wake) -> None:
         """`wake` is called after each round."""
@@ -70,37 +41,19 @@ class ShardHost:
         with self._lock:
             self._followers.discard(wake)
 
-    def follow_sequence(self, prefix: bytes, new_key: NewKey) -> None:
-        """`new_key` is called with the key of each later put to a sequence."""
-        with self._lock:
-            self._sequence_followers.setdefault(prefix, set()).add(new_key)
-
-    def unfollow_sequence(self, prefix: bytes, new_key: NewKey) -> None:
-        """Ends `follow_sequence`."""
-        with self._lock:
-            followers = self._sequence_followers.get(prefix, set())
-            followers.discard(new_key)
-            if not followers:
-                self._sequence_followers.pop(prefix, None)
-
     @property
     def follower_count(self) -> int:
         """Open notification streams."""
         return len(self._followers)
 
-    @property
-    def sequence_follower_count(self) -> int:
-        """Open sequence streams."""
-        return sum(map(len, tuple(self._sequence_followers.values())))
+    def close(self, within_s: float) -> None:
+        """Ends the watches and closes the shard."""
+        self.watches.close()
+        self.shard.close(within_s)
 
     def _on_round(self, stage: Stage) -> None:
-        if self._sequence_followers and stage.sequences:
-            newest = {(offset, prefix): key for offset, prefix, key in stage.sequences}
-            for (_, prefix), key in newest.items():
-                with self._lock:
-                    followers = tuple(self._sequence_followers.get(prefix, ()))
-                for new_key in followers:
-                    new_key(key)
+        """Comes last: the watches and the followers of sequences have been told of the round before."""
+        self.told_offset = stage.next_offset
         if self._followers:
             with self._lock:
                 wakes = tuple(self._followers)
@@ -112,12 +65,23 @@ class Host:
     """The namespaces of the whole service, and the shards of this process."""
 
     def __init__(
-        self, namespaces: list[Namespace], shards: dict[int, ShardHost], leaders: dict[int, str]
+        self,
+        namespaces: list[Namespace],
+        shards: dict[int, ShardHost],
+        leaders: dict[int, str],
+        identity: str = "",
+        retention_ms: int = 0,
     ) -> None:
         self.namespaces = {namespace.name: namespace for namespace in namespaces}
         self.shards = shards
         self.leaders = leaders
         """Where each shard is served, for shards of which that is fixed; others are served where they are asked for."""
+        self.identity = identity
+        """Of the data directory."""
+        self.retention_ms = retention_ms
+        """How long changes are kept at least."""
+        self.turns = Turns()
+        """Of the streams of watches."""
 
     def namespace(self, name: bytes) -> Namespace:
         """A namespace by the name that a client gives; an empty one means the default."""

@@ -12,13 +12,16 @@ from metastore.server.errors import unavailable
 from metastore.server.health import HealthService
 from metastore.server.host import ShardHost
 from metastore.server.router import Router
-from metastore.server.streams import Pump
+from metastore.server.streams import OpenCall
+from metastore.server.tidemark.watch_stream import WatchCall
 
 TICK_S = 0.1
 """The most by which a session outlives its deadline at rest."""
 STALLED_READER_S = 60.0
 """A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space."""
 TRIM_INTERVAL_S_MIN, TRIM_INTERVAL_S_MAX = 0.5, 300.0
+TEND_INTERVAL_S = 1.0
+"""Between two looks at what the watches hold."""
 
 
 class Housekeeper:
@@ -42,6 +45,7 @@ class Housekeeper:
             max(retention_ms / 10_000, TRIM_INTERVAL_S_MIN), TRIM_INTERVAL_S_MAX
         )
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
+        self._tend_at_s = clock.monotonic_s()
         self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
         self._failed: set[int] = set()
         self._stopped: set[int] = set()
@@ -65,6 +69,7 @@ class Housekeeper:
         """Does what is due."""
         now_s = self._clock.monotonic_s()
         is_trim_due = now_s >= self._trim_at_s
+        is_tend_due = now_s >= self._tend_at_s
         for host in self._shards:
             failure = host.shard.rounds.failure
             if failure is not None:
@@ -74,14 +79,24 @@ class Housekeeper:
                 host.shard.expire_sessions()
                 if is_trim_due:
                     host.shard.trim_log()
+                if is_tend_due:
+                    host.watches.tend(now_s)
             except EngineError as error:
                 self._report_once(host.shard_id, error)
             except Exception as error:
                 self._report(f"housekeeping of shard {host.shard_id}", error)
         if is_trim_due:
             self._trim_at_s = now_s + self._trim_interval_s
+        if is_tend_due:
+            self._tend_at_s = now_s + TEND_INTERVAL_S
         self._end_stalled(now_s)
+        self._tell_progress(now_s)
         self._health.announce()
+
+    def _tell_progress(self, now_s: float) -> None:
+        for call in self._router.open_calls():
+            if isinstance(call, WatchCall):
+                call.tick(now_s)
 
     def _on_stopped(self, host: ShardHost, failure: BaseException) -> None:
         """A shard that stopped says why, once, and lets those go who would wait for its news for ever."""
@@ -90,8 +105,8 @@ class Housekeeper:
         self._stopped.add(host.shard_id)
         self._report(f"shard {host.shard_id} stopped", failure)
         for call in self._router.open_calls():
-            if isinstance(call, Pump) and call.follows(host):
-                call.fail(unavailable(f"the shard stopped: {failure}"))
+            if isinstance(call, OpenCall):
+                call.on_shard_stopped(host, failure)
 
     def _report_once(self, shard_id: int, error: EngineError) -> None:
         """What fails may fail at every tick; once is enough to hear."""

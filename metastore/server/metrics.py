@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from metastore.engine.statistics import Histogram
 from metastore.server.host import ShardHost
+from metastore.watch.hub import WatchStatistics
 
 LABELS = ("oxia_namespace", "shard")
 
@@ -70,12 +71,30 @@ GAUGES: tuple[tuple[str, str, Reading], ...] = (
     ),
     ("tidemark_snapshots_open", "Long scans under way.", lambda host: host.shard.store.open_snapshots),
     ("tidemark_notification_streams", "Notification streams.", lambda host: host.follower_count),
-    ("tidemark_sequence_streams", "Sequence streams.", lambda host: host.sequence_follower_count),
+    ("tidemark_sequence_streams", "Sequence streams.", lambda host: len(host.sequences)),
     (
         "tidemark_shard_up",
         "1 while the shard serves, 0 after it stopped itself.",
         lambda host: float(host.shard.rounds.failure is None),
     ),
+)
+
+WATCH_GAUGES: tuple[tuple[str, str, Callable[[WatchStatistics], float]], ...] = (
+    ("tidemark_watches", "Open watches of ranges.", lambda watches: watches.watches),
+    (
+        "tidemark_watches_lagging",
+        "Watches that are in their snapshot or are fed from the log.",
+        lambda watches: watches.lagging,
+    ),
+    (
+        "tidemark_watch_lag_changes_max",
+        "Write requests that the slowest watch is behind.",
+        lambda watches: watches.greatest_lag,
+    ),
+)
+
+WATCH_COUNTERS: tuple[tuple[str, str, Callable[[WatchStatistics], float]], ...] = (
+    ("tidemark_watch_changes", "Changes told to watches.", lambda watches: watches.events),
 )
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ShardHost], Histogram]], ...] = (
@@ -122,6 +141,17 @@ class ShardCollector(Collector):
             for host in self._shards:
                 gauge.add_metric(_labels(host), reading(host))
             yield gauge
+        watches = [(host, host.watches.statistics()) for host in self._shards]
+        for name, text, of_watches in WATCH_GAUGES:
+            gauge = GaugeMetricFamily(name, text, labels=LABELS)
+            for host, statistics in watches:
+                gauge.add_metric(_labels(host), of_watches(statistics))
+            yield gauge
+        for name, text, of_watches in WATCH_COUNTERS:
+            counter = CounterMetricFamily(name, text, labels=LABELS)
+            for host, statistics in watches:
+                counter.add_metric(_labels(host), of_watches(statistics))
+            yield counter
         for name, text, histogram in HISTOGRAMS:
             family = HistogramMetricFamily(name, text, labels=LABELS)
             for host in self._shards:

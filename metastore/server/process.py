@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metastore.clock import Clock, SystemClock
+from metastore.directory import Namespace, shard_directory
 from metastore.engine.errors import EngineError
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.faults import Faults
 from metastore.log import LogOptions
 from metastore.server.config import ServerConfig, join_address, split_address
-from metastore.server.directory import shard_directory
 from metastore.server.health import HealthService
-from metastore.server.host import Host, Namespace, ShardHost
+from metastore.server.host import Host, ShardHost
 from metastore.server.housekeeper import Housekeeper
 from metastore.server.metrics import MetricsServer, ShardCollector
 from metastore.server.reflection import reflection_handlers
-from metastore.server.router import SERVICE_NAMES, MakeHandler, Router
+from metastore.server.router import OWN_SERVICE_NAME, SERVICE_NAMES, MakeHandler, Router
 from metastore.server.security import Authenticator, SecurityError, TokenAuthenticator, server_credentials
 from metastore.server.transport import GrpcServer, TransportError
 
@@ -69,6 +69,8 @@ class WorkerPlan:
     metrics_addr: str
     ports: tuple[int, ...]
     """The public ports of all workers; empty where this process is the only one."""
+    identity: str = ""
+    """Of the data directory."""
 
     def shard_namespaces(self) -> list[tuple[int, Namespace]]:
         """The shards of this process."""
@@ -129,10 +131,17 @@ class ServerProcess:
         undo.callback(self._close_shards, shards)
         for shard_id, namespace in self._plan.shard_namespaces():
             shards[shard_id] = ShardHost(shard_id, namespace, self._open_shard(shard_id, namespace))
-        host = Host(list(self._plan.namespaces), shards, leaders(self._config, self._plan))
+        host = Host(
+            list(self._plan.namespaces),
+            shards,
+            leaders(self._config, self._plan),
+            self._plan.identity,
+            self._config.retention_ms,
+        )
+        undo.callback(host.turns.close)
         hosts = tuple(shards.values())
         health = HealthService(lambda: all(each.shard.rounds.failure is None for each in hosts))
-        services = (*SERVICE_NAMES, "grpc.health.v1.Health")
+        services = (*SERVICE_NAMES, OWN_SERVICE_NAME, "grpc.health.v1.Health")
         others: dict[str, MakeHandler] = {**health.handlers(), **reflection_handlers(services)}
         router = Router(host, self._authenticator(), report, others)
         housekeeper = Housekeeper(hosts, router, health, self._config.retention_ms, self._clock, report)
@@ -158,7 +167,7 @@ class ServerProcess:
     def _close_shards(self, shards: dict[int, ShardHost]) -> None:
         end_s = self._clock.monotonic_s() + FEED_AT_STOP_S
         for host in shards.values():
-            host.shard.close(max(0.0, end_s - self._clock.monotonic_s()))
+            host.close(max(0.0, end_s - self._clock.monotonic_s()))
 
     def _authenticator(self) -> Authenticator:
         if self._config.tokens_file is None:

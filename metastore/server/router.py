@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
-from metastore.pb import compat_pb2, oxia_pb2
+from metastore.pb import compat_pb2, oxia_pb2, tidemark_pb2
 from metastore.server import calls, streams
 from metastore.server.errors import RpcError, invalid
 from metastore.server.host import Host
 from metastore.server.security import Authenticator
+from metastore.server.tidemark.calls import DescribeCall, IndexScanCall, TransactCall
+from metastore.server.tidemark.watch_stream import WatchCall
 from metastore.server.transport import Call, Handler
 
 SERVICE_NAMES = (
@@ -29,6 +31,15 @@ METHODS: dict[str, type[calls.OneRequest]] = {
     "CreateSession": calls.CreateSessionCall,
     "KeepAlive": calls.KeepAliveCall,
     "CloseSession": calls.CloseSessionCall,
+}
+
+OWN_SERVICE_NAME = tidemark_pb2.DESCRIPTOR.services_by_name["Metastore"].full_name
+
+OWN_METHODS: dict[str, type[calls.OneRequest]] = {
+    "Describe": DescribeCall,
+    "Transact": TransactCall,
+    "IndexScan": IndexScanCall,
+    "Watch": WatchCall,
 }
 
 MakeHandler = Callable[[Call], "Handler | None"]
@@ -54,7 +65,7 @@ class Refused:
 
 
 class Router:
-    """The service's methods under both of their names, and the other services of the port."""
+    """The methods of Oxia's service under both of its names, those of our own, and the other services of the port."""
 
     def __init__(
         self,
@@ -69,10 +80,10 @@ class Router:
         self._other = other_services
         self._paths = {
             f"/{service}/{method}": kind for service in SERVICE_NAMES for method, kind in METHODS.items()
-        }
+        } | {f"/{OWN_SERVICE_NAME}/{method}": kind for method, kind in OWN_METHODS.items()}
         self._lock = threading.Lock()
         self._open: set[streams.OpenCall | calls.StreamedAnswer] = set()
-        self.method_counts = dict.fromkeys(METHODS, 0)
+        self.method_counts = dict.fromkeys((*METHODS, *OWN_METHODS), 0)
 
     def __call__(self, call: Call) -> Handler | None:
         kind = self._paths.get(call.method)

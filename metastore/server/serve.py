@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from metastore.commandline import CommandError, UsageError
+from metastore.directory import DataDirectory, DirectoryError
 from metastore.faults import faults_from_environment
 from metastore.server.config import ConfigError, ServerConfig, join_address, load_config, split_address
-from metastore.server.directory import DataDirectory, DirectoryError
 from metastore.server.logs import set_up_logging
 from metastore.server.process import START_ERRORS, ServerProcess, WorkerPlan
 from metastore.server.signals import block_stop_signals, wait_for_stop
@@ -40,7 +40,7 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
     try:
         directory = DataDirectory(config.data_dir)
         try:
-            plans = plan_workers(config, directory.namespaces(config.wanted_namespaces()))
+            plans = plan_workers(config, directory.namespaces(config.wanted_namespaces()), directory.identity)
             service = _service(config, plans, log_json)
             service.start()
             logger.info("%s", _ready_line(config, plans, service))

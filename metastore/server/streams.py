@@ -12,11 +12,12 @@ from typing import Any
 
 from metastore.engine.operations import WriteResult
 from metastore.engine.rounds import Chain
+from metastore.engine.routing import hash_ranges
 from metastore.pb import oxia_pb2
 from metastore.server import wire
 from metastore.server.calls import AHEAD_MESSAGES_MAX, OneRequest, Report, parse
 from metastore.server.errors import invalid, notifications_disabled, unavailable
-from metastore.server.host import Host, ShardHost, hash_ranges
+from metastore.server.host import Host, ShardHost
 from metastore.server.transport import Call
 
 UNANSWERED_MAX = 1024
@@ -35,6 +36,9 @@ class OpenCall(OneRequest):
     def shut_down(self) -> None:
         """The server is about to stop."""
         self.fail(unavailable())
+
+    def on_shard_stopped(self, host: ShardHost, failure: BaseException) -> None:
+        """A shard has stopped itself; whoever would wait for its news for ever is let go."""
 
 
 class WriteStreamCall(OpenCall):
@@ -168,6 +172,10 @@ class Pump(OpenCall):
         """Whether its news come from this shard."""
         raise NotImplementedError
 
+    def on_shard_stopped(self, host: ShardHost, failure: BaseException) -> None:
+        if self.follows(host):
+            self.fail(unavailable(f"the shard stopped: {failure}"))
+
 
 class NotificationsCall(Pump):
     """GetNotifications: from an offset on, or from now on."""
@@ -232,7 +240,7 @@ class SequenceUpdatesCall(Pump):
         self._followed = self.host.neighbours(shard) if request.shard == 0 else [shard]
         shard.shard.highest_sequence_key(self._prefix)  # refuses what can be no key
         for host in self._followed:
-            host.follow_sequence(self._prefix, self._on_key)
+            host.sequences.follow(self._prefix, self._on_key)
         highest = [host.shard.highest_sequence_key(self._prefix) for host in self._followed]
         newest = max((key for key in highest if key is not None), default=None)
         if newest is not None and (not self._keys or newest < self._keys[0]):
@@ -260,7 +268,7 @@ class SequenceUpdatesCall(Pump):
 
     def on_over(self) -> None:
         for host in self._followed:
-            host.unfollow_sequence(self._prefix, self._on_key)
+            host.sequences.unfollow(self._prefix, self._on_key)
 
 
 class ShardAssignmentsCall(OpenCall):

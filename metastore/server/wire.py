@@ -60,7 +60,11 @@ def _decode_put(data: bytes) -> Put:
 
 
 def _parse_put(data: bytes) -> Put:
-    put = oxia_pb2.PutRequest.FromString(data)
+    return put_of(oxia_pb2.PutRequest.FromString(data))
+
+
+def put_of(put: oxia_pb2.PutRequest) -> Put:
+    """The put of a message."""
     has = put.HasField
     options = PutOptions(
         put.expected_version_id if has("expected_version_id") else None,
@@ -76,7 +80,11 @@ def _parse_put(data: bytes) -> Put:
 
 
 def _decode_delete(data: bytes) -> Delete:
-    delete = oxia_pb2.DeleteRequest.FromString(data)
+    return delete_of(oxia_pb2.DeleteRequest.FromString(data))
+
+
+def delete_of(delete: oxia_pb2.DeleteRequest) -> Delete:
+    """The delete of a message."""
     return delete.key, delete.expected_version_id if delete.HasField("expected_version_id") else None
 
 

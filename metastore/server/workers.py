@@ -19,8 +19,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from metastore.server.config import NamespaceConfig, ServerConfig, join_address, split_address
-from metastore.server.host import Namespace
+from metastore.directory import Namespace, NamespaceConfig
+from metastore.server.config import ServerConfig, join_address, split_address
 from metastore.server.process import WorkerPlan
 
 READY = "ready"
@@ -39,7 +39,7 @@ class WorkerFailed(Exception):
     """A worker did not start."""
 
 
-def plan_workers(config: ServerConfig, namespaces: list[Namespace]) -> list[WorkerPlan]:
+def plan_workers(config: ServerConfig, namespaces: list[Namespace], identity: str = "") -> list[WorkerPlan]:
     """A plan per worker: public and metrics ports are counted up from the configured ones."""
     host, port = split_address("public-addr", config.public_addr)
     metrics_host, metrics_port = split_address("metrics-addr", config.metrics_addr)
@@ -53,6 +53,7 @@ def plan_workers(config: ServerConfig, namespaces: list[Namespace]) -> list[Work
             public_addr=join_address(host, port + index),
             metrics_addr=join_address(metrics_host, metrics_port + index if metrics_port else 0),
             ports=ports,
+            identity=identity,
         )
         for index in range(count)
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,16 +12,25 @@ import pytest
 from grpc import StatusCode
 
 from metastore.pb import oxia_pb2 as pb
+from metastore.pb import tidemark_pb2
 from support.ports import LOOPBACK
 from support.random_requests import RandomRequests
 from support.server import ServerProcess, own_server
-from support.wire import METHODS, SERVICES, Answer, Metadata, Method, WireClient
+from support.wire import METHODS, SERVICES, Answer, Metadata, Method, WireClient, methods_of
 
 pytestmark = pytest.mark.skipif(not own_server(), reason="asks what only this project's server promises")
+
+OWN_SERVICE = tidemark_pb2.DESCRIPTOR.services_by_name["Metastore"]
+OWN_METHODS = methods_of(OWN_SERVICE)
+METHODS_OF: dict[str, dict[str, Method]] = {
+    **dict.fromkeys(SERVICES, METHODS),
+    OWN_SERVICE.full_name: OWN_METHODS,
+}
 
 SEED = 20_261_118
 CALLS_PER_METHOD = 100
 CALLS_AT_A_TIME = 16
+WATCH_REQUESTS = 1_000
 CONNECTIONS = 50
 SHARDS = 2
 
@@ -68,15 +79,16 @@ class RandomCall:
         return code in FORESEEN or (bool(self.headers) and code in BAD_HEADERS)
 
 
-def random_calls(seed: int) -> list[RandomCall]:
+def random_calls(seed: int, methods: Mapping[str, Method] = METHODS) -> list[RandomCall]:
     """Calls of every method, mixed."""
     source = RandomRequests(seed)
     calls = []
     for number in range(CALLS_PER_METHOD):
-        for method in METHODS.values():
+        for method in methods.values():
             odd = number % 2 == 0
             shard, namespace = (source.header(), source.header()) if odd else ("0", "default")
-            headers = (("shard-id", shard), ("namespace", namespace)) if method.client_streaming else ()
+            takes_headers = method.name == "WriteStream"
+            headers = (("shard-id", shard), ("namespace", namespace)) if takes_headers else ()
             calls.append(RandomCall(method, source.requests(method), headers))
     return calls
 
@@ -94,9 +106,9 @@ def assert_has(wire: WireClient, shard: int) -> None:
     assert wire.call("Read", pb.ReadRequest(shard=shard, gets=[get])).only.gets[0].value == b"v"
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", METHODS_OF)
 def test_random_requests_are_survived(service: str) -> None:
-    calls = random_calls(SEED)
+    calls = random_calls(SEED, METHODS_OF[service])
     with ServerProcess(shards=SHARDS) as server:
         with WireClient(server.address) as wire:
             with ThreadPoolExecutor(CALLS_AT_A_TIME) as pool:
@@ -129,6 +141,23 @@ def test_the_requests_reach_what_they_are_meant_to_reach() -> None:
         assert {StatusCode.OK, StatusCode.INVALID_ARGUMENT, StatusCode.INTERNAL} <= codes[name], name
     for name in ("KeepAlive", "CloseSession"):
         assert {StatusCode.NOT_FOUND, StatusCode.ABORTED, StatusCode.INTERNAL} <= codes[name], name
+
+
+def test_the_requests_of_our_own_service_reach_what_they_are_meant_to_reach() -> None:
+    with ServerProcess(shards=SHARDS) as server, WireClient(server.address) as wire:
+        codes: dict[str, set[StatusCode]] = {}
+        for call in random_calls(SEED, OWN_METHODS):
+            codes.setdefault(call.method.name, set()).add(call.run(wire, OWN_SERVICE.full_name).status.code)
+        source, watch = RandomRequests(SEED), OWN_METHODS["Watch"]
+        requests = list(filter(None, (source.well_formed(watch) for _ in range(WATCH_REQUESTS))))
+        answer = RandomCall(watch, requests, ()).run(wire, OWN_SERVICE.full_name)
+    for name in OWN_METHODS:
+        assert {StatusCode.OK, StatusCode.INVALID_ARGUMENT} <= codes[name], name
+    assert answer.status.code is StatusCode.OK
+    kinds = Counter(news.WhichOneof("news") for each in answer.messages for news in each.news)
+    ends = {news.ended.code for each in answer.messages for news in each.news if news.WhichOneof("news") == "ended"}
+    assert min(kinds["created"], kinds["ended"]) > 3, kinds
+    assert {StatusCode.INVALID_ARGUMENT.value[0], StatusCode.FAILED_PRECONDITION.value[0]} <= ends
 
 
 def test_bytes_that_are_no_http_are_survived() -> None:

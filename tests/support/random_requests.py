@@ -51,6 +51,10 @@ class RandomRequests:
         count = self._random.randint(0, ITEMS_MAX) if method.client_streaming else 1
         return [self.request(method) for _ in range(count)]
 
+    def well_formed(self, method: Method) -> bytes:
+        """A message that is well-formed and makes little sense."""
+        return self._odd(method.request)
+
     def header(self) -> str:
         """A value that a header may have."""
         return self._random.choice(("", "0", "1", "-1", "00", " 0", "0x0", "1e3", "9" * 40, "nope", "~" * 5_000))
@@ -68,7 +72,11 @@ class RandomRequests:
         return message.SerializeToString()
 
     def _fill(self, message: Message) -> None:
+        alternatives = [each.fields for each in message.DESCRIPTOR.oneofs if len(each.fields) > 1]
+        chosen = [self._random.choice(fields) for fields in alternatives]
         for field in message.DESCRIPTOR.fields:
+            if field.containing_oneof is not None and len(field.containing_oneof.fields) > 1 and field not in chosen:
+                continue
             # Most requests concern a shard that exists: what is refused for its shard is refused early.
             if field.name == "shard" and self._random.random() < FIELD_IS_SET:
                 setattr(message, field.name, 0)

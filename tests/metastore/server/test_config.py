@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 
+from metastore.directory import SHARDS_MAX, NamespaceConfig
+from metastore.quantities import parse_duration_ms, parse_size_bytes
 from metastore.server.config import (
     DEFAULT_METRICS_ADDRESS,
     DEFAULT_PUBLIC_ADDRESS,
-    SHARDS_MAX,
     WORKERS_MAX,
     ConfigError,
-    NamespaceConfig,
     ServerConfig,
     is_loopback,
     join_address,
     load_config,
-    parse_duration_ms,
-    parse_size_bytes,
     split_address,
 )
 
@@ -63,7 +61,7 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1 h", "1h ", "1w", "1h30", "1.h", ".5h", "1H"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         parse_duration_ms(text)
 
 
@@ -84,7 +82,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1.5GiB", "1GB", "1G", "1 GiB more"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_size_bytes(text)
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metastore.server.config import NamespaceConfig
-from metastore.server.directory import FORMAT, LOCK, MANIFEST, DataDirectory, DirectoryError, shard_directory
-from metastore.server.host import Namespace
+from metastore.directory import (
+    FORMAT,
+    LOCK,
+    MANIFEST,
+    DataDirectory,
+    DirectoryError,
+    Namespace,
+    NamespaceConfig,
+    shard_directory,
+)
 
 DEFAULT = NamespaceConfig("default", 4)
 NAMESPACE: dict[str, Any] = {
@@ -42,7 +50,9 @@ def test_a_new_directory_is_made_and_remembered(tmp_path: Path) -> None:
     made = [Namespace("default", 0, 4, "hierarchical", True)]
     assert opened(path) == made
     assert opened(path) == made
-    assert json.loads((path / MANIFEST).read_text()) == {"format": FORMAT, "namespaces": [NAMESPACE]}
+    content = json.loads((path / MANIFEST).read_text())
+    assert re.fullmatch("[0-9a-f]{32}", content.pop("identity"))
+    assert content == {"format": FORMAT, "namespaces": [NAMESPACE]}
     assert sorted(each.name for each in path.iterdir()) == sorted([LOCK, MANIFEST])
 
 
@@ -64,7 +74,7 @@ def test_another_number_of_shards_is_refused_with_the_way_out(tmp_path: Path) ->
     before = (tmp_path / MANIFEST).read_bytes()
     text = refusal(tmp_path, NamespaceConfig("default", 5))
     assert "4 shards, not 5" in text
-    assert "--shards 4" in text
+    assert "Ask for 4 shards" in text
     assert "new data directory" in text
     assert (tmp_path / MANIFEST).read_bytes() == before
 
@@ -73,7 +83,7 @@ def test_another_order_of_keys_is_refused_with_the_way_out(tmp_path: Path) -> No
     opened(tmp_path)
     text = refusal(tmp_path, NamespaceConfig("default", 4, "natural"))
     assert "sorted hierarchical, not natural" in text
-    assert "--key-sorting hierarchical" in text
+    assert "Ask for the order hierarchical" in text
 
 
 def test_notifications_may_be_switched(tmp_path: Path) -> None:
@@ -127,6 +137,7 @@ def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:
                 {"more": 1},
             )
         ),
+        json.dumps({"format": FORMAT, "identity": "x", "namespaces": [NAMESPACE]}).encode(),
     ],
 )
 def test_a_damaged_manifest_is_told_and_left_alone(tmp_path: Path, content: bytes) -> None:

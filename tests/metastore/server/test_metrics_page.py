@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metastore.client.client import Client
 from metastore.engine.statistics import COUNTS, SECONDS, Histogram
-from metastore.server.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from metastore.server.metrics import COUNTERS, GAUGES, HISTOGRAMS, WATCH_COUNTERS, WATCH_GAUGES
+from metastore.server.router import OWN_METHODS
 from support.server import ServerProcess
 from support.wire import METHODS
 
@@ -36,7 +38,7 @@ def test_a_histogram_counts_each_value_under_its_bound(bounds: tuple[float, ...]
 
 
 def test_names_are_used_once() -> None:
-    names = [name for name, _, _ in (*COUNTERS, *GAUGES, *HISTOGRAMS)] + [CALLS]
+    names = [name for name, _, _ in (*COUNTERS, *GAUGES, *WATCH_COUNTERS, *WATCH_GAUGES, *HISTOGRAMS)] + [CALLS]
     assert len(set(names)) == len(names)
 
 
@@ -66,14 +68,18 @@ def in_all(taken: Samples, name: str) -> float:
 
 def test_every_family_is_there_for_every_shard(server: ServerProcess) -> None:
     families = {family.name: family for family in text_string_to_metric_families(page(server))}
-    kinds = {"counter": COUNTERS, "gauge": GAUGES, "histogram": HISTOGRAMS}
+    kinds: dict[str, Any] = {
+        "counter": (*COUNTERS, *WATCH_COUNTERS),
+        "gauge": (*GAUGES, *WATCH_GAUGES),
+        "histogram": HISTOGRAMS,
+    }
     for kind, metrics in kinds.items():
         for name, text, _ in metrics:
             family = families[name]
             assert (family.type, family.documentation) == (kind, text)
             labels = {(sample.labels["oxia_namespace"], sample.labels["shard"]) for sample in family.samples}
             assert labels == {("default", str(shard)) for shard in range(SHARDS)}
-    assert {sample.labels["method"] for sample in families[CALLS].samples} == set(METHODS)
+    assert {sample.labels["method"] for sample in families[CALLS].samples} == {*METHODS, *OWN_METHODS}
 
 
 def test_what_is_done_is_counted(server: ServerProcess) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metastore.server.config import SHARDS_MAX
+from metastore.directory import SHARDS_MAX, Namespace, is_namespace_name
+from metastore.engine.routing import HASH_END, hash_ranges
 from metastore.server.errors import RpcError
-from metastore.server.host import HASH_END, Host, Namespace, hash_ranges, is_namespace_name
+from metastore.server.host import Host
 from metastore.server.router import check_authority
 
 DEFAULT = Namespace("default", 0, 2, "hierarchical", True)

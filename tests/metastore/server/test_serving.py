@@ -14,6 +14,7 @@ from server_helpers import SERVING, health, run_server
 
 from metastore.client.client import Client
 from metastore.pb import oxia_pb2 as pb
+from metastore.server.router import OWN_SERVICE_NAME
 from support.server import ServerProcess
 from support.wire import SERVICES, ErrorDetail, WireClient
 
@@ -129,7 +130,7 @@ def test_health_of_services(shared: ServerProcess) -> None:
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_reflection_lists_both_services(shared: ServerProcess) -> None:
+def test_reflection_lists_all_services(shared: ServerProcess) -> None:
     with grpc.insecure_channel(shared.address) as channel:
         call: Any = channel.stream_stream(
             f"/{REFLECTION}/ServerReflectionInfo",
@@ -137,11 +138,14 @@ def test_reflection_lists_both_services(shared: ServerProcess) -> None:
             response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
         )
         requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
-        requests += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in SERVICES]
+        requests += [
+            reflection_pb2.ServerReflectionRequest(file_containing_symbol=name)
+            for name in (*SERVICES, OWN_SERVICE_NAME)
+        ]
         listed, *files = call(iter(requests), timeout=60.0)
     names = {service.name for service in listed.list_services_response.service}
-    assert names == {*SERVICES, HEALTH, REFLECTION}
-    assert [bool(each.file_descriptor_response.file_descriptor_proto) for each in files] == [True, True]
+    assert names == {*SERVICES, OWN_SERVICE_NAME, HEALTH, REFLECTION}
+    assert [bool(each.file_descriptor_response.file_descriptor_proto) for each in files] == [True, True, True]
 
 
 def test_health_is_answered_under_load(shared: ServerProcess) -> None:

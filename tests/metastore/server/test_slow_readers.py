@@ -12,10 +12,11 @@ import grpc
 import pytest
 from server_helpers import eventually
 
+from metastore.directory import Namespace
 from metastore.engine.shard import Shard
 from metastore.pb import oxia_pb2 as pb
 from metastore.server.calls import AHEAD_MESSAGES_MAX, StreamedAnswer
-from metastore.server.host import Host, Namespace, ShardHost
+from metastore.server.host import Host, ShardHost
 from metastore.server.router import Router
 from metastore.server.security import Authenticator
 from metastore.server.streams import UNANSWERED_MAX, NotificationsCall, WriteStreamCall

@@ -27,9 +27,9 @@ from server_helpers import (
 
 from metastore.client.client import Client
 from metastore.client.errors import ConnectionFailed, Unavailable
+from metastore.directory import Namespace, NamespaceConfig
 from metastore.pb import oxia_pb2 as pb
-from metastore.server.config import NamespaceConfig, ServerConfig
-from metastore.server.host import Namespace
+from metastore.server.config import ServerConfig
 from metastore.server.process import leaders
 from metastore.server.workers import decode_orders, encode_orders, plan_workers
 from support.ports import LOOPBACK, free_port
