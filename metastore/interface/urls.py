@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from metastore.clock import Clock, SystemClock
 from metastore.faults import NO_FAULTS, Faults
@@ -31,6 +31,13 @@ class StoreUrl:
     path: str
     """With its leading slash, or empty; percent signs decoded."""
     options: Mapping[str, str]
+    more_servers: tuple[tuple[str, int | None], ...] = ()
+    """Of `host:port,host:port`: hosts and ports behind the first one."""
+
+    @property
+    def servers(self) -> tuple[tuple[str, int | None], ...]:
+        """Every host and port, at least one."""
+        return ((self.host, self.port), *self.more_servers)
 
     @classmethod
     def parse(cls, text: str) -> StoreUrl:
@@ -40,7 +47,10 @@ class StoreUrl:
             raise InvalidUrl(f"{text!r} is not the URL of a store: scheme://host:port/path?option=value is expected")
         try:
             parts = urlsplit(text)
+            first, *others = parts.netloc.split(",")
+            parts = parts._replace(netloc=first)
             port = parts.port
+            more_servers = tuple([(each.hostname or "", each.port) for each in map(_split_server, others)])
             pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError as error:
             raise InvalidUrl(f"{text!r} is not the URL of a store: {error}") from None
@@ -51,7 +61,7 @@ class StoreUrl:
         options = dict(pairs)
         if len(options) < len(pairs):
             raise InvalidUrl(f"{text!r}: an option is given twice")
-        return cls(text, parts.scheme, parts.hostname or "", port, unquote(parts.path), options)
+        return cls(text, parts.scheme, parts.hostname or "", port, unquote(parts.path), options, more_servers)
 
     def check_options(self, known: Iterable[str]) -> None:
         """Raises InvalidUrl for an option that the provider does not have."""
@@ -60,6 +70,14 @@ class StoreUrl:
             if name not in known:
                 allowed = ", ".join(known) or "none"
                 raise InvalidUrl(f"{self.text!r}: unknown option {name!r}; {self.scheme}:// has: {allowed}")
+
+
+def _split_server(server: str) -> SplitResult:
+    """A further `host:port`."""
+    parts = urlsplit("//" + server)
+    if not parts.hostname or parts.username is not None:
+        raise ValueError(f"{server!r} is not host:port")
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
