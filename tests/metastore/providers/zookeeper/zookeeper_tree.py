@@ -1,0 +1,170 @@
+"""A tree of znodes in memory, with ZooKeeper's rules for transactions, and a connection to it that tests can disturb.
+
+The tests that need no server run on this; the same store is run on a real ZooKeeper by the tests marked `peers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from metastore.clock import ManualClock
+from metastore.interface import Environment, StoreClosed
+from metastore.providers.zookeeper.batching import Cut, Read
+from metastore.providers.zookeeper.connection import Conflict, Connection
+from metastore.providers.zookeeper.layout import Layout
+from metastore.providers.zookeeper.opening import new_store
+from metastore.providers.zookeeper.operations import Kind, Operation
+from metastore.providers.zookeeper.settings import Settings
+from metastore.providers.zookeeper.store import ZookeeperStore
+from metastore.providers.zookeeper.view import Missing, Node, View
+
+ROOT = "/tidemark"
+
+T = TypeVar("T")
+
+
+@dataclass
+class Tree:
+    """What a ZooKeeper holds."""
+
+    nodes: dict[str, tuple[bytes, int]] = field(default_factory=lambda: {"": (b"", 0)})
+    """Data and version by path; the root is empty."""
+    watches: list[tuple[Read, Callable[[object], None]]] = field(default_factory=list)
+    commits: int = 0
+
+    def children(self, path: str) -> list[str]:
+        return [other.rpartition("/")[2] for other in self.nodes if other and other.rpartition("/")[0] == path]
+
+    def node(self, path: str) -> Node | None:
+        if path not in self.nodes:
+            return None
+        data, version = self.nodes[path]
+        return Node(data, len(self.children(path)), version)
+
+    def answer(self, read: Read) -> Any:
+        if read.watch is not None:
+            self.watches.append((read, read.watch))
+        if read.path not in self.nodes:
+            return None
+        return tuple(self.children(read.path)) if read.is_list else self.node(read.path)
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        """All or nothing; Conflict if ZooKeeper would refuse one of them."""
+        before = dict(self.nodes)
+        touched: set[str] = set()
+        try:
+            for operation in operations:
+                self._apply_one(operation)
+                touched.add(operation.path)
+        except Conflict:
+            self.nodes = before
+            raise
+        self.commits += 1
+        self._ring({path for path in touched if self.nodes.get(path) != before.get(path)}, before)
+
+    def _apply_one(self, operation: Operation) -> None:
+        path = operation.path
+        if operation.kind in (Kind.CREATE, Kind.CREATE_EPHEMERAL):
+            if path in self.nodes or path.rpartition("/")[0] not in self.nodes:
+                raise Conflict(f"{path} cannot be created")
+            self.nodes[path] = (operation.data, 0)
+            return
+        if path not in self.nodes:
+            raise Conflict(f"{path} is not there")
+        _, version = self.nodes[path]
+        if operation.version not in (-1, version):
+            raise Conflict(f"{path} is at version {version}")
+        if operation.kind is Kind.SET:
+            self.nodes[path] = (operation.data, version + 1)
+        elif operation.kind is Kind.DELETE:
+            if self.children(path):
+                raise Conflict(f"{path} has children")
+            del self.nodes[path]
+
+    def _ring(self, changed: set[str], before: dict[str, tuple[bytes, int]]) -> None:
+        parents = {path.rpartition("/")[0] for path in changed if (path in before) != (path in self.nodes)}
+        ringing = [pair for pair in self.watches if pair[0].path in (parents if pair[0].is_list else changed)]
+        self.watches = [pair for pair in self.watches if pair not in ringing]
+        for _, ring in ringing:
+            ring(None)
+
+
+class TreeConnection(Connection):
+    """A way to a tree, on which tests lay stones."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.accidents: deque[str] = deque()
+        """What becomes of the next commits: `lost` on the way there, or `unanswered`; then all is well again."""
+        self.before_commit: Callable[[], None] | None = None
+        """Called when a commit is on its way."""
+        self.before_read: Callable[[Sequence[Read]], None] | None = None
+        self.is_up = asyncio.Event()
+        self.is_up.set()
+        self.is_over = False
+
+    async def until_connected(self) -> None:
+        await self.is_up.wait()
+        if self.is_over:
+            raise StoreClosed("closed")
+
+    async def read(self, reads: Sequence[Read]) -> list[Any]:
+        await self.until_connected()
+        if self.before_read is not None:
+            self.before_read(reads)
+        answers = []
+        for read in reads:
+            await asyncio.sleep(0)
+            answers.append(self.tree.answer(read))
+        return answers
+
+    async def commit(self, operations: Iterable[Operation]) -> None:
+        if self.before_commit is not None:
+            self.before_commit()
+        await asyncio.sleep(0)
+        accident = self.accidents.popleft() if self.accidents else None
+        if accident != "lost":
+            self.tree.apply(operations)
+        if accident is not None:
+            raise Cut(accident)
+
+    async def close(self) -> None:
+        self.is_over = True
+        self.is_up.set()
+
+
+def evaluate(tree: Tree, function: Callable[[View], T]) -> T:
+    """What a pure function says of a tree."""
+    view = View()
+    while True:
+        try:
+            return function(view)
+        except Missing as missing:
+            view.nodes.update({path: tree.node(path) for path in missing.nodes})
+            view.lists.update({path: tuple(tree.children(path)) for path in missing.names})
+
+
+def new_tree(key_sorting: str = "hierarchical") -> Tree:
+    """A tree with an empty store."""
+    tree = Tree()
+    tree.apply([Operation(Kind.CREATE, ROOT)])
+    tree.apply(new_store(Layout(ROOT), key_sorting))
+    return tree
+
+
+@asynccontextmanager
+async def store_on(
+    tree: Tree, key_sorting: str = "hierarchical", clock: ManualClock | None = None, patience_s: float = 30.0
+) -> AsyncIterator[tuple[ZookeeperStore, TreeConnection]]:
+    """A store on a tree, and its connection."""
+    connection = TreeConnection(tree)
+    settings = Settings(("nowhere:1",), ROOT, None, patience_s)
+    environment = Environment(clock or ManualClock(), random=Random(1))
+    async with ZookeeperStore(settings, key_sorting, "identity", connection, environment) as store:
+        yield store, connection
