@@ -10,13 +10,12 @@ from pathlib import Path
 from unittest import mock
 
 from metastore.commandline import main
+from metastore.directory import Namespace, shard_directory
 from metastore.engine import feeder
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.log import LogOptions
 from metastore.server import process, serve
-from metastore.server.directory import shard_directory
-from metastore.server.host import Namespace
 
 STORE = StoreOptions(map_bytes=128 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
 LOG = LogOptions(segment_bytes_max=64 << 10, step_bytes_min=8 << 10, step_bytes_max=16 << 10, reserve_bytes=16 << 10)
