@@ -91,14 +91,18 @@ def is_stopped(root: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] == STOPPED for stat in stats if stat)
 
 
+def private_bytes_of(process: int) -> int:
+    """What one process holds for itself, without its descendants."""
+    return _private(parse_kib_fields(_read(PROC / str(process) / "status") or ""))
+
+
 def memory_of(root: int, *, with_shares: bool = True) -> Memory:
     """The memory of a process and its descendants; shares (costly to tell) only if asked for."""
     total = NO_MEMORY
     for process in process_tree(root):
         status = parse_kib_fields(_read(PROC / str(process) / "status") or "")
         rollup = parse_kib_fields(_read(PROC / str(process) / "smaps_rollup") or "") if with_shares else {}
-        private = status.get("RssAnon", 0) + status.get("RssShmem", 0)
-        total += Memory(private, status.get("VmRSS", 0), rollup.get("Pss", 0))
+        total += Memory(_private(status), status.get("VmRSS", 0), rollup.get("Pss", 0))
     return total
 
 
@@ -156,6 +160,10 @@ class PeakMemory:
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_INTERVAL_S):
             self.peak = self.peak.greater_of(memory_of(self._root, with_shares=False))
+
+
+def _private(status: dict[str, int]) -> int:
+    return status.get("RssAnon", 0) + status.get("RssShmem", 0)
 
 
 def _listed(folder: Path) -> list[Path]:
