@@ -1,0 +1,134 @@
+"""Removes the records of decided transactions: what their participants have left behind, then the header.
+
+Participants delete their own operation records when they have carried the outcome out. A header whose operations are
+all gone has nothing more to tell. Operations that stay belong to a participant that is away, which will need the header
+when it comes back, or to one that is gone for good: a segment or a subscription that was deleted. Only those of the
+second kind are removed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import NamedTuple, Protocol
+
+from metastore.coordination import Pace, View
+from metastore.interface import ALL, MetadataStore, StoreError, UnexpectedVersion, children_of
+from txn.coordinator.waiting import first_of
+from txn.model import paths
+from txn.model.header import Header
+from txn.model.ids import TxnId
+from txn.model.operation import Operation
+
+RETENTION_MS = 60_000
+"""How long a header stays after the decision: whoever asks late still hears the outcome."""
+REVISIT_MS = 30_000
+"""When a transaction whose participant is away is looked at again."""
+COLLECTIONS_AT_ONCE_MAX = 32
+NAP_S_MAX = 10.0
+"""The longest sleep: the wall clock may be set forward meanwhile."""
+
+
+class Participants(Protocol):
+    """Who knows which segments and subscriptions there are."""
+
+    async def is_gone(self, operation: Operation) -> bool:
+        """Whether the segment or the subscription of an operation was deleted, never to come back."""
+
+
+class Due(NamedTuple):
+    """When a transaction is to be looked at."""
+
+    at_ms: int
+    txn_id: TxnId
+
+
+class Collector:
+    """Collects for all coordinators. Several may run at once: every removal is conditional or repeatable."""
+
+    def __init__(
+        self, store: MetadataStore, participants: Participants, pace: Pace, *, retention_ms: int = RETENTION_MS
+    ) -> None:
+        self._store = store
+        self._participants = participants
+        self._pace = pace
+        self._retention_ms = retention_ms
+        self._due: list[Due] = []
+        self._versions: dict[TxnId, int] = {}
+        """The versions of the headers that are to be collected."""
+        self._news = asyncio.Event()
+        self.collected = 0
+        """Headers that this collector has removed."""
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._collect_for_ever())
+
+    async def _follow(self) -> None:
+        async with View(self._store, ALL, index=paths.BY_FINAL_STATE, pace=self._pace) as view:
+            while True:
+                for key in await view.news():
+                    txn_id, record = paths.txn_id_of_key(key), view.records.get(key)
+                    if record is None:
+                        self._versions.pop(txn_id, None)
+                    elif txn_id not in self._versions:
+                        finalized_ms = Header.decode(record.value or b"").finalized_ms
+                        assert finalized_ms is not None, "what is in the index of decisions is decided"
+                        self._versions[txn_id] = record.version.version_id
+                        heapq.heappush(self._due, Due(finalized_ms + self._retention_ms, txn_id))
+                self._news.set()
+
+    async def _collect_for_ever(self) -> None:
+        while True:
+            batch = self._take_due()
+            await asyncio.gather(*map(self._visit, batch))
+            if not batch:
+                await self._wait()
+
+    def _take_due(self) -> list[TxnId]:
+        now_ms = self._pace.clock.wall_ms()
+        batch: list[TxnId] = []
+        while self._due and self._due[0].at_ms <= now_ms and len(batch) < COLLECTIONS_AT_ONCE_MAX:
+            txn_id = heapq.heappop(self._due).txn_id
+            if txn_id in self._versions:
+                batch.append(txn_id)
+        return batch
+
+    async def _wait(self) -> None:
+        left_s = NAP_S_MAX
+        if self._due:
+            left_s = min(left_s, (self._due[0].at_ms - self._pace.clock.wall_ms()) / 1000)
+        if left_s > 0:
+            self._news.clear()
+            await first_of(self._news.wait(), self._pace.sleep(left_s))
+
+    async def _visit(self, txn_id: TxnId) -> None:
+        try:
+            is_done = await self.collect(txn_id)
+        except StoreError:
+            is_done = False  # the store is away, or the outcome is not known: the next visit finds out
+        if not is_done and txn_id in self._versions:
+            heapq.heappush(self._due, Due(self._pace.clock.wall_ms() + REVISIT_MS, txn_id))
+
+    async def collect(self, txn_id: TxnId) -> bool:
+        """Removes what can be removed of a decided transaction; whether nothing is left."""
+        partition = paths.partition(txn_id)
+        is_empty = True
+        async for record in self._store.scan(children_of(paths.operations_path(txn_id)), partition_key=partition):
+            operation = Operation.decode(record.value or b"")
+            if await self._participants.is_gone(operation):
+                await self._store.delete(record.key, partition_key=partition)
+            else:
+                is_empty = False
+        if not is_empty:
+            return False
+        version_id = self._versions.get(txn_id)
+        if version_id is not None:
+            try:
+                await self._store.delete(paths.header_key(txn_id), expected=version_id, partition_key=partition)
+            except UnexpectedVersion:
+                return True  # another collector was faster
+            self.collected += 1
+        return True

@@ -1,0 +1,144 @@
+"""The transactions there are, kept by watches of the two header indexes: what is open, and what is decided.
+
+A registry is a view of the store and nothing else: whoever starts one sees what every other coordinator sees. What its
+own process has just begun or ended it knows a moment before the watch tells; such knowledge is dropped at the
+transaction's deadline at the latest, so nothing that the watch never confirms stays behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import Counter
+from typing import NamedTuple
+
+from metastore.coordination import Pace, View
+from metastore.interface import ALL, MetadataStore, Record
+from txn.model import paths
+from txn.model.header import Header
+from txn.model.ids import TxnId
+
+STALE_DEADLINES_MAX = 1_000
+"""Deadlines of ended transactions that are kept in the heap, beyond as many as there are open ones."""
+
+
+class Deadline(NamedTuple):
+    """When a transaction runs out of time."""
+
+    timeout_ms: int
+    txn_id: TxnId
+
+
+class OpenTransactions:
+    """The open transactions of all coordinators, by id and by deadline. `follow` keeps it up to date."""
+
+    def __init__(self, store: MetadataStore, pace: Pace) -> None:
+        self._store = store
+        self._pace = pace
+        self._headers: dict[TxnId, Header] = {}
+        self._owners: Counter[str] = Counter()
+        self._deadlines: list[Deadline] = []
+        """A heap; it may name transactions that have ended meanwhile."""
+        self._unconfirmed: set[TxnId] = set()
+        """Begun by this process; the watch has not told of them yet."""
+        self._ended: set[TxnId] = set()
+        """Ended by this process; the watch has not told of it yet."""
+        self._changed = asyncio.Event()
+        self._is_ready = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._headers)
+
+    def count_of(self, owner: str) -> int:
+        """How many of them are a principal's."""
+        return self._owners[owner]
+
+    def headers(self) -> dict[TxnId, Header]:
+        """All of them, as they are now."""
+        return dict(self._headers)
+
+    async def ready(self) -> None:
+        """Returns when the registry has seen the store once."""
+        await self._is_ready.wait()
+
+    async def wait_changed(self) -> None:
+        """Returns when something has changed since the last call."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    def note_begun(self, txn_id: TxnId, header: Header) -> None:
+        """This process has begun a transaction."""
+        if txn_id not in self._headers:
+            self._add(txn_id, header)
+            self._unconfirmed.add(txn_id)
+
+    def note_ended(self, txn_id: TxnId) -> None:
+        """This process has ended a transaction."""
+        if txn_id in self._headers:
+            self._unconfirmed.discard(txn_id)
+            self._ended.add(txn_id)
+            self._remove(txn_id)
+
+    async def follow(self) -> None:
+        """Follows the store until cancelled."""
+        view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
+        async with view:
+            while True:
+                for key in await view.news():
+                    self._take(paths.txn_id_of_key(key), view.records.get(key))
+                self._is_ready.set()
+                self._changed.set()
+
+    def due(self, now_ms: int) -> list[TxnId]:
+        """Those whose time is over; each is named once, unless it is put back by `retry`."""
+        found = []
+        while self._deadlines and self._deadlines[0].timeout_ms <= now_ms:
+            txn_id = heapq.heappop(self._deadlines).txn_id
+            if txn_id in self._unconfirmed:
+                self._unconfirmed.discard(txn_id)
+                self._remove(txn_id)
+                found.append(txn_id)
+            elif txn_id in self._headers:
+                found.append(txn_id)
+            self._ended.discard(txn_id)
+        return found
+
+    def retry(self, txn_id: TxnId) -> None:
+        """Puts a transaction back among those that will be due."""
+        header = self._headers.get(txn_id)
+        if header is not None:
+            heapq.heappush(self._deadlines, Deadline(header.timeout_ms, txn_id))
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next one may run out of time."""
+        return self._deadlines[0].timeout_ms if self._deadlines else None
+
+    def _take(self, txn_id: TxnId, record: Record | None) -> None:
+        """What the watch says of a transaction: the record while it is open, None from then on."""
+        self._unconfirmed.discard(txn_id)
+        if record is None:
+            self._ended.discard(txn_id)
+            self._remove(txn_id)
+        elif txn_id not in self._headers and txn_id not in self._ended:
+            assert record.value is not None, "a watch brings the values"
+            self._add(txn_id, Header.decode(record.value))
+
+    def _add(self, txn_id: TxnId, header: Header) -> None:
+        self._headers[txn_id] = header
+        if header.owner is not None:
+            self._owners[header.owner] += 1
+        heapq.heappush(self._deadlines, Deadline(header.timeout_ms, txn_id))
+        self._changed.set()
+
+    def _remove(self, txn_id: TxnId) -> None:
+        header = self._headers.pop(txn_id, None)
+        if header is not None and header.owner is not None:
+            self._owners[header.owner] -= 1
+            if not self._owners[header.owner]:
+                del self._owners[header.owner]
+        if len(self._deadlines) > 2 * len(self._headers) + STALE_DEADLINES_MAX:
+            self._deadlines = [Deadline(each.timeout_ms, txn_id) for txn_id, each in self._headers.items()]
+            heapq.heapify(self._deadlines)
+            self._ended.clear()
