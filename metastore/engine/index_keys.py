@@ -36,6 +36,8 @@ class IndexEntry(NamedTuple):
 
 def entry_key(order: KeyOrder, index_name: bytes, secondary: bytes, primary: bytes) -> bytes:
     """The key of one entry."""
+    if b"\0" not in index_name and b"\0" not in secondary:
+        return b"".join((index_name, _END, order.encode(secondary), _END, path_escape(primary)))
     return _name_part(index_name) + _secondary_part(order, secondary) + _END + path_escape(primary)
 
 

@@ -22,10 +22,14 @@ MESSAGE_BYTES = 2 << 20
 MESSAGE_BYTES_MAX = 3 << 20
 """What is cut stays below this, so that clients with gRPC's default limit of 4 MiB can read it."""
 
-_KEY_TAG, _VALUE_TAG = 0x0A, 0x12
+_KEY_TAG, _VALUE_TAG, _INDEX_TAG = 0x0A, 0x12, 0x42
+_NAME_TAG, _SECONDARY_TAG = 0x0A, 0x12
 _SHORT = 0x80
 _INCLUDE_VALUE = b"\x10\x01"
 _NO_OPTIONS = PutOptions()
+_VERSION_BYTES_MAX = _SHORT - 2
+_PUT_HEADS = tuple(b"\n%c\x12%c" % (size + 2, size) for size in range(_VERSION_BYTES_MAX))
+"""What stands before the Version in a PutResponse that has nothing else, by the size of the Version."""
 _EMPTY_DELETE, _EMPTY_RANGE = b"\x12\x00", b"\x1a\x00"
 
 
@@ -54,9 +58,33 @@ def _decode_put(data: bytes) -> Put:
             length, start = data[end + 1], end + 2
             if length >= _SHORT and start < size:
                 length, start = length & 0x7F | data[start] << 7, start + 1
-            if start + length == size and data[start - 1] < _SHORT:
+            rest = start + length
+            if rest == size and data[start - 1] < _SHORT:
                 return data[2:end], data[start:], None
+            if rest < size and data[rest] == _INDEX_TAG and data[start - 1] < _SHORT:
+                indexes = _cut_indexes(data, rest)
+                if indexes is not None:
+                    options = PutOptions(None, None, None, None, (), indexes, None, None)
+                    return data[2:end], data[start:rest], options
     return _parse_put(data)
+
+
+def _cut_indexes(data: bytes, position: int) -> tuple[tuple[bytes, bytes], ...] | None:
+    """The index entries that a put ends with, or None unless there are only short ones from the position on."""
+    indexes: list[tuple[bytes, bytes]] = []
+    size = len(data)
+    while position + 4 < size:
+        tag, length, name_tag, name_size = data[position : position + 4]
+        name_end = position + 4 + name_size
+        end = position + 2 + length
+        if tag != _INDEX_TAG or name_tag != _NAME_TAG or length >= _SHORT or end > size or name_end + 2 > end:
+            return None
+        secondary_start = name_end + 2
+        if data[name_end] != _SECONDARY_TAG or secondary_start + data[name_end + 1] != end:
+            return None
+        indexes.append((data[position + 4 : name_end], data[secondary_start:end]))
+        position = end
+    return tuple(indexes) if position == size else None
 
 
 def _parse_put(data: bytes) -> Put:
@@ -82,13 +110,13 @@ def _decode_delete(data: bytes) -> Delete:
 
 def encode_write_result(result: WriteResult) -> bytes:
     """A WriteResponse."""
-    parts = []
+    parts: list[bytes] = []
     for status, version, key in result.puts:
         size = len(version)
         if status:
             parts.append(b"\n\x02\x08" + varint(status))
-        elif key is None and size < 126:
-            parts.append(b"\n%c\x12%c%b" % (size + 2, size, version))
+        elif key is None and size < _VERSION_BYTES_MAX:
+            parts += (_PUT_HEADS[size], version)
         else:
             body = b"\x12" + varint(size) + version
             if key is not None:

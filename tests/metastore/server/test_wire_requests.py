@@ -37,6 +37,14 @@ def sometimes(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 INDEXES = st.builds(pb.SecondaryIndex, index_name=SHORT, secondary_key=SHORT)
 PLAIN_PUTS = st.builds(pb.PutRequest, key=TEXT, value=TEXT)
+INDEXED_PUTS = st.builds(
+    pb.PutRequest,
+    key=TEXT,
+    value=TEXT,
+    secondary_indexes=st.lists(
+        INDEXES | st.builds(pb.SecondaryIndex, index_name=TEXT, secondary_key=TEXT), min_size=1, max_size=3
+    ),
+)
 RICH_PUTS = st.builds(
     pb.PutRequest,
     key=TEXT,
@@ -117,7 +125,7 @@ def requests(draw: st.DrawFn, kinds: Sequence[tuple[int, st.SearchStrategy[Any]]
     return b"".join(parts)
 
 
-WRITES = requests([(2, PLAIN_PUTS | RICH_PUTS), (3, DELETES), (4, RANGES)])
+WRITES = requests([(2, PLAIN_PUTS | INDEXED_PUTS | RICH_PUTS), (3, DELETES), (4, RANGES)])
 READS = requests([(2, GETS)])
 
 
