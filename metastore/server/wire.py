@@ -30,6 +30,11 @@ _NO_OPTIONS = PutOptions()
 _VERSION_BYTES_MAX = _SHORT - 2
 _PUT_HEADS = tuple(b"\n%c\x12%c" % (size + 2, size) for size in range(_VERSION_BYTES_MAX))
 """What stands before the Version in a PutResponse that has nothing else, by the size of the Version."""
+_ORDINARY = 4096
+"""What is smaller is put together without counting the bytes of its lengths."""
+_FOUND_HEADS = tuple(b"\n" + varint(size) for size in range(_ORDINARY))
+_SHORT_BODY_START = HEADER_SIZE + 2
+"""Where the Version of a record begins, if the length of what follows takes one byte."""
 _EMPTY_DELETE, _EMPTY_RANGE = b"\x12\x00", b"\x1a\x00"
 
 
@@ -127,14 +132,20 @@ def encode_write_result(result: WriteResult) -> bytes:
     return b"".join(parts) + _EMPTY_RANGE * result.delete_ranges
 
 
-def decode_read(data: bytes) -> tuple[int | None, list[Get]]:
-    """The shard and the gets of a ReadRequest."""
+def decode_read(data: bytes) -> tuple[int | None, list[bytes], list[Get]]:
+    """The shard and the gets of a ReadRequest; only their keys, if all gets ask for whole records by short keys."""
     try:
         envelope = envelope_pb2.ReadEnvelope.FromString(data)
-        gets = [_decode_get(get) for get in envelope.gets]
+        encoded = envelope.gets
+        keys = [
+            get[2:-2]
+            for get in encoded
+            if get.endswith(_INCLUDE_VALUE) and get[0] == _KEY_TAG and get[1] == len(get) - 4 < _SHORT
+        ]
+        gets = [] if len(keys) == len(encoded) else [_decode_get(get) for get in encoded]
     except DecodeError as error:
         raise WireError(f"not a ReadRequest: {error}") from None
-    return envelope.shard if envelope.HasField("shard") else None, gets
+    return envelope.shard if envelope.HasField("shard") else None, [] if gets else keys, gets
 
 
 def _decode_get(data: bytes) -> Get:
@@ -148,6 +159,22 @@ def _decode_get(data: bytes) -> Get:
     get = oxia_pb2.GetRequest.FromString(data)
     name = get.secondary_index_name if get.HasField("secondary_index_name") else None
     return Get(get.key, get.include_value, get.comparison_type, name)
+
+
+def encode_records(keys: list[bytes], records: list[bytes | None]) -> list[bytes]:
+    """Entries of ReadResponse.gets: the records of these keys, with their values.
+
+    Where the value ends in an ordinary record follows from the lengths: it need not be parsed.
+    """
+    answers: list[bytes] = []
+    for key, record in zip(keys, records, strict=True):
+        if record is None or record[0] or len(record) >= _ORDINARY or len(key) >= _SHORT:
+            answers.append(encode_found(Get(key), None if record is None else (record, None)))
+        else:
+            start = _SHORT_BODY_START if len(record) < _SHORT_BODY_START + _SHORT else _SHORT_BODY_START + 1
+            body = record[start : -2 - len(key)]
+            answers.append(_FOUND_HEADS[len(body)] + body)
+    return answers
 
 
 def encode_found(get: Get, found: Found | None) -> bytes:
