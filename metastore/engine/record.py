@@ -186,12 +186,16 @@ def encode_record(
     return version, record
 
 
+def entry_start(record: bytes) -> int:
+    """Where a stored record's entry of RangeScanResponse.records begins."""
+    if record[0]:
+        return HEADER_SIZE + _LENGTH.size + _LENGTH.unpack_from(record, HEADER_SIZE)[0]  # type: ignore[no-any-return]
+    return HEADER_SIZE
+
+
 def entry_of(record: bytes) -> bytes:
     """A stored record's entry of RangeScanResponse.records."""
-    if record[0]:
-        (length,) = _LENGTH.unpack_from(record, HEADER_SIZE)
-        return record[HEADER_SIZE + _LENGTH.size + length :]
-    return record[HEADER_SIZE:]
+    return record[entry_start(record) :]
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from metastore.engine.notifications import Notification, NotificationBatch
 from metastore.engine.operations import Delete, Get, Put, PutOptions, WriteBatch, WriteResult
 from metastore.engine.read import Found
-from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, signed_varint, varint
+from metastore.engine.record import HEADER_SIZE, entry_of, entry_start, parts_of, read_varint, signed_varint, varint
 from metastore.pb import envelope_pb2, oxia_pb2
 
 MESSAGE_BYTES = 2 << 20
@@ -33,8 +33,6 @@ _PUT_HEADS = tuple(b"\n%c\x12%c" % (size + 2, size) for size in range(_VERSION_B
 _ORDINARY = 4096
 """What is smaller is put together without counting the bytes of its lengths."""
 _FOUND_HEADS = tuple(b"\n" + varint(size) for size in range(_ORDINARY))
-_SHORT_BODY_START = HEADER_SIZE + 2
-"""Where the Version of a record begins, if the length of what follows takes one byte."""
 _EMPTY_DELETE, _EMPTY_RANGE = b"\x12\x00", b"\x1a\x00"
 
 
@@ -168,10 +166,11 @@ def encode_records(keys: list[bytes], records: list[bytes | None]) -> list[bytes
     """
     answers: list[bytes] = []
     for key, record in zip(keys, records, strict=True):
-        if record is None or record[0] or len(record) >= _ORDINARY or len(key) >= _SHORT:
+        if record is None or len(record) >= _ORDINARY or len(key) >= _SHORT:
             answers.append(encode_found(Get(key), None if record is None else (record, None)))
         else:
-            start = _SHORT_BODY_START if len(record) < _SHORT_BODY_START + _SHORT else _SHORT_BODY_START + 1
+            start = entry_start(record) if record[0] else HEADER_SIZE
+            start += 2 if len(record) - start < _SHORT + 2 else 3
             body = record[start : -2 - len(key)]
             answers.append(_FOUND_HEADS[len(body)] + body)
     return answers
