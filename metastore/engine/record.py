@@ -78,17 +78,16 @@ def pack_indexes(indexes: tuple[tuple[bytes, bytes], ...]) -> bytes:
     return b"".join(parts)
 
 
-def unpack_indexes(packed: bytes) -> list[tuple[bytes, bytes]]:
-    """The (index name, secondary key) pairs."""
-    pairs, position = [], 0
-    while position < len(packed):
+def unpack_indexes(packed: bytes) -> dict[tuple[bytes, bytes], None]:
+    """The (index name, secondary key) pairs, in their order."""
+    pairs: dict[tuple[bytes, bytes], None] = {}
+    position, end = 0, len(packed)
+    while position < end:
         name_length, secondary_length = _INDEX_HEAD.unpack_from(packed, position)
-        position += _INDEX_HEAD.size
-        middle = position + name_length
-        end = middle + secondary_length
-        pairs.append((packed[position:middle], packed[middle:end]))
-        position = end
-    assert position == len(packed), "index entries overrun their record"
+        name_end = position + _INDEX_HEAD.size + name_length
+        start, position = position + _INDEX_HEAD.size, name_end + secondary_length
+        pairs[packed[start:name_end], packed[name_end:position]] = None
+    assert position == end, "index entries overrun their record"
     return pairs
 
 

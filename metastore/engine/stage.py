@@ -11,7 +11,7 @@ from typing import Any
 
 from metastore.engine.change import CHANGE, DELETED_FROM, FORMAT, HEAD, PUT_INTO, Kind, Table
 from metastore.engine.errors import InvalidRequest, SessionNotFound
-from metastore.engine.index_keys import entry_key
+from metastore.engine.index_keys import entry_keys
 from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import PutOptions, PutResult, Status, WriteBatch, WriteResult
 from metastore.engine.overlay import Generation
@@ -41,7 +41,7 @@ from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, session_
 from metastore.engine.store import Applied, Store
 from metastore.engine.validate import shown
 
-IndexPairs = list[tuple[bytes, bytes]]
+IndexPairs = dict[tuple[bytes, bytes], None]
 
 _UNKNOWN: Any = object()
 _RANGE_CHUNK = 1000
@@ -280,18 +280,16 @@ class Stage:
                 self._change(Kind.SHADOW_PUT, session_key(new.session_id) + encoded)
 
     def _move_index_entries(self, key: bytes, before: IndexPairs, after: IndexPairs) -> None:
-        entries, order = self.generation.layers[Table.INDEXES].entries, self._order
-        kept = set(before).intersection(after)
-        for name, secondary in before:
-            if (name, secondary) not in kept:
-                entry = entry_key(order, name, secondary, key)
-                self._parts += (CHANGE.pack(_INDEX_DELETED, len(entry), 0), entry)
-                entries[entry] = None
-        for name, secondary in after:
-            if (name, secondary) not in kept:
-                entry = entry_key(order, name, secondary, key)
-                self._parts += (CHANGE.pack(_INDEX_PUT, len(entry), len(key)), entry, key)
-                entries[entry] = key
+        entries, parts = self.generation.layers[Table.INDEXES].entries, self._parts
+        gone = [pair for pair in before if pair not in after]
+        fresh = [pair for pair in after if pair not in before]
+        keys = entry_keys(self._order, gone + fresh, key)
+        for entry in keys[: len(gone)]:
+            parts += (CHANGE.pack(_INDEX_DELETED, len(entry), 0), entry)
+            entries[entry] = None
+        for entry in keys[len(gone) :]:
+            parts += (CHANGE.pack(_INDEX_PUT, len(entry), len(key)), entry, key)
+            entries[entry] = key
 
     def _delete(self, key: bytes, expected: int | None) -> int:
         encoded = self._encode(key)
