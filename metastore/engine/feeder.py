@@ -2,15 +2,19 @@
 
 A commit to LMDB rewrites every page it touches and syncs twice; at a million records that takes tens of
 milliseconds. So no writer waits for one: this thread takes a frozen generation, writes it in sorted portions, each
-committed and synced by itself, and tells the store when all of it is there. While nobody is in a hurry it pauses
-between small steps, because a Python thread that computes for long would hold up the one that answers clients.
+committed and synced by itself, and tells the store when all of it is there.
+
+A Python thread that computes for long would hold up the one that answers clients. So this one goes by small steps,
+each begun when nobody is using the store, and never does much in a single call: not even sorting. LMDB gives the
+interpreter up at every record, and two threads that pass it to and fro at that pace do half as much as one.
 """
 
 from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 import lmdb
@@ -18,12 +22,17 @@ import lmdb
 from metastore.engine.change import Table
 from metastore.engine.overlay import Generation
 from metastore.engine.store import Applied, Store
+from metastore.engine.tree import Item
 from metastore.faults import Faults
 
-PORTION_ENTRIES = 4096
-"""Changed keys per commit."""
 STEP_ENTRIES = 128
 """Changed keys between two pauses."""
+PORTION_STEPS = 32
+"""Steps per commit."""
+SORTED_ENTRIES = 4096
+"""About so many keys are sorted at a time."""
+SAMPLES = 16
+"""Keys that are looked at for each bound between what is sorted at a time."""
 STEP_PAUSE_S = 0.0004
 INTERVAL_S = 1.0
 """A store that was at rest for so long is fed, so that a restart finds little to do."""
@@ -33,7 +42,8 @@ is then fed once."""
 RETRY_INTERVAL_S = 0.5
 """How long to wait after a full disk."""
 
-Change = tuple[Table, bytes, bytes | None]
+Step = tuple[Table, list[Item], list[bytes]]
+"""A table, the keys that it is to have, with their values, and those that it is to lose; each sorted."""
 
 
 class Feeder:
@@ -107,10 +117,10 @@ class Feeder:
 
     def _feed(self, generation: Generation, is_cancelled: Callable[[], bool]) -> bool:
         """Writes a generation; False if cancelled before its end."""
-        changes = _sorted_changes(generation)
-        portion = list(islice(changes, PORTION_ENTRIES))
+        steps = _steps(generation)
+        portion = list(islice(steps, PORTION_STEPS))
         while not is_cancelled():
-            following = list(islice(changes, PORTION_ENTRIES))
+            following = list(islice(steps, PORTION_STEPS))
             applied = None if following else self._store.frozen_applied
             if not self._commit(portion, applied, is_cancelled):
                 return False
@@ -119,7 +129,7 @@ class Feeder:
             portion = following
         return False
 
-    def _commit(self, portion: list[Change], applied: Applied | None, is_cancelled: Callable[[], bool]) -> bool:
+    def _commit(self, portion: list[Step], applied: Applied | None, is_cancelled: Callable[[], bool]) -> bool:
         """One portion, in as many attempts as a growing map or a full disk ask for; False if cancelled."""
         while not is_cancelled():
             try:
@@ -137,40 +147,56 @@ class Feeder:
             else:
                 self.is_blocked = False
                 self.commits += 1
-                self.fed_entries += len(portion)
+                self.fed_entries += sum(len(puts) + len(deletes) for _, puts, deletes in portion)
                 with self._store.lock:
                     self._store.renew()
                 return True
         return False
 
-    def _attempt(self, portion: list[Change], applied: Applied | None) -> None:
+    def _attempt(self, portion: list[Step], applied: Applied | None) -> None:
         """Writes and commits a portion; `applied` goes with the last one of a generation."""
         with self._store.environment.begin(write=True) as transaction:
-            for table in Table:
+            for table, puts, deletes in portion:
                 tree = self._store.trees[table]
-                puts = [(key, value) for place, key, value in portion if place is table and value is not None]
-                for start in range(0, len(puts), STEP_ENTRIES):
-                    tree.put_all(transaction, puts[start : start + STEP_ENTRIES])
-                    self._pause()
-                deletes = [key for place, key, value in portion if place is table and value is None]
-                for start in range(0, len(deletes), STEP_ENTRIES):
-                    tree.delete_all(transaction, deletes[start : start + STEP_ENTRIES])
-                    self._pause()
+                tree.put_all(transaction, puts)
+                tree.delete_all(transaction, deletes)
+                self._pause()
             if applied is not None:
                 self._store.write_applied(transaction, applied)
             self._faults.reach("feeder.commit.before")
         self._faults.reach("feeder.commit.after")
 
     def _pause(self) -> None:
+        """Waits a little unless the writers are far ahead, and then until nobody is in the middle of something."""
         if self._store.active.size_bytes < self._store.options.generation_bytes:
             self._stop.wait(STEP_PAUSE_S)
+        with self._store.lock:
+            pass
 
 
-def _sorted_changes(generation: Generation) -> Iterator[Change]:
+def _steps(generation: Generation) -> Iterator[Step]:
+    """A generation's changes, sorted by table and key."""
     for table in Table:
         entries = generation.layers[table].entries
-        for key in sorted(entries):
-            yield table, key, entries[key]
+        for keys in sorted_parts(entries):
+            for start in range(0, len(keys), STEP_ENTRIES):
+                changes = [(key, entries[key]) for key in keys[start : start + STEP_ENTRIES]]
+                puts = [(key, value) for key, value in changes if value is not None]
+                deletes = [key for key, value in changes if value is None]
+                yield table, puts, deletes
+
+
+def sorted_parts(keys: Collection[bytes]) -> Iterator[list[bytes]]:
+    """All keys in order, in parts: sorting a hundred thousand at once would hold up everybody for 50 ms."""
+    count = len(keys) // SORTED_ENTRIES + 1
+    samples = sorted(islice(keys, 0, None, max(1, len(keys) // (count * SAMPLES))))
+    bounds = samples[SAMPLES::SAMPLES]
+    parts: list[list[bytes]] = [[] for _ in range(len(bounds) + 1)]
+    for key in keys:
+        parts[bisect(bounds, key)].append(key)
+    for part in parts:
+        part.sort()
+        yield part
 
 
 def _is_out_of_space(error: BaseException) -> bool:

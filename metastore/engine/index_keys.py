@@ -11,6 +11,7 @@ stored, and it contains no zero byte at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -36,7 +37,18 @@ class IndexEntry(NamedTuple):
 
 def entry_key(order: KeyOrder, index_name: bytes, secondary: bytes, primary: bytes) -> bytes:
     """The key of one entry."""
-    return _name_part(index_name) + _secondary_part(order, secondary) + _END + path_escape(primary)
+    return entry_keys(order, ((index_name, secondary),), primary)[0]
+
+
+def entry_keys(order: KeyOrder, pairs: Iterable[tuple[bytes, bytes]], primary: bytes) -> list[bytes]:
+    """The keys of the entries of one record, by its (index name, secondary key) pairs."""
+    tail = _END + path_escape(primary)
+    return [
+        _name_part(name) + _secondary_part(order, secondary) + tail
+        if 0 in name or 0 in secondary
+        else b"".join((name, _END, order.encode(secondary), tail))
+        for name, secondary in pairs
+    ]
 
 
 def decode_entry(order: KeyOrder, key: bytes) -> IndexEntry:

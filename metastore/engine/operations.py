@@ -40,6 +40,15 @@ class PutOptions(NamedTuple):
     override_version_id: int | None = None
     override_modifications_count: int | None = None
 
+    @property
+    def has_only_indexes(self) -> bool:
+        """Whether it asks for index entries and nothing else."""
+        before, indexes, after = self[:5], self[5], self[6:]
+        return bool(indexes) and before == _NOTHING_BEFORE_INDEXES and after == _NOTHING_AFTER_INDEXES
+
+
+_NOTHING_BEFORE_INDEXES = (None, None, None, None, ())
+_NOTHING_AFTER_INDEXES = (None, None)
 
 Put = tuple[bytes, bytes, PutOptions | None]
 """Key, value, options."""

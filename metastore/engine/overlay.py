@@ -101,6 +101,20 @@ class View:
                 return entries[key]
         return self._trees[Table.RECORDS].get(self._transaction, key)
 
+    def records(self, keys: list[bytes]) -> list[bytes | None]:
+        """What `record` says of many keys, in less time."""
+        layers = [entries for entries in self._records if entries]
+        read, transaction = self._trees[Table.RECORDS].get, self._transaction
+        found: list[bytes | None] = []
+        for key in keys:
+            for entries in layers:
+                if key in entries:
+                    found.append(entries[key])
+                    break
+            else:
+                found.append(read(transaction, key))
+        return found
+
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, or None."""
         for generation in reversed(self._generations):

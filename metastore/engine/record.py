@@ -18,17 +18,29 @@ from typing import NamedTuple
 HEADER = struct.Struct("<Bqqq")
 HEADER_SIZE = HEADER.size
 CREATED_START = HEADER_SIZE - 8
-"""Where a record's header has the time of its creation."""
+"""Where a record's header has the time of its creation, in the form that the wire has too."""
 HAS_EXTRAS = 1
+_HEADER_START = struct.Struct("<Bqq")
 _LENGTH = struct.Struct("<I")
-_EXTRAS_HEAD = struct.Struct("<qI")
+_EXTRAS_START = struct.Struct("<IqI")
 _INDEX_HEAD = struct.Struct("<II")
+_ONE_INDEX_HEAD = struct.Struct("<IqIII")
 _FIXED64 = struct.Struct("<Q")
 
 _UINT64 = (1 << 64) - 1
 _TWO_BYTES = 1 << 14
 _SMALL = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(_TWO_BYTES))
 _CONTINUED = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(_TWO_BYTES))
+
+_ORDINARY = 4096
+"""Records that are smaller, and were overwritten less often, are joined from tables of tags with numbers."""
+_ENTRY_OVERHEAD_MAX = 64
+"""Of a record without an identity: its Version, tags and lengths."""
+_ENTRY_HEADS = tuple(b"\n%b\x12" % size for size in _SMALL[:_ORDINARY])
+_VALUE_HEADS = tuple(b"\x1a" + size for size in _SMALL[:_ORDINARY])
+_KEY_HEADS = tuple(b'"' + size for size in _SMALL[:_ORDINARY])
+_MODIFICATIONS = (b"\x19", *(b"\x10%b\x19" % number for number in _SMALL[1:_ORDINARY]))
+"""Field 2 of a Version, absent if it is 0, and the tag of field 3."""
 
 
 def varint(number: int) -> bytes:
@@ -66,17 +78,16 @@ def pack_indexes(indexes: tuple[tuple[bytes, bytes], ...]) -> bytes:
     return b"".join(parts)
 
 
-def unpack_indexes(packed: bytes) -> list[tuple[bytes, bytes]]:
-    """The (index name, secondary key) pairs."""
-    pairs, position = [], 0
-    while position < len(packed):
+def unpack_indexes(packed: bytes) -> dict[tuple[bytes, bytes], None]:
+    """The (index name, secondary key) pairs, in their order."""
+    pairs: dict[tuple[bytes, bytes], None] = {}
+    position, end = 0, len(packed)
+    while position < end:
         name_length, secondary_length = _INDEX_HEAD.unpack_from(packed, position)
-        position += _INDEX_HEAD.size
-        middle = position + name_length
-        end = middle + secondary_length
-        pairs.append((packed[position:middle], packed[middle:end]))
-        position = end
-    assert position == len(packed), "index entries overrun their record"
+        name_end = position + _INDEX_HEAD.size + name_length
+        start, position = position + _INDEX_HEAD.size, name_end + secondary_length
+        pairs[packed[start:name_end], packed[name_end:position]] = None
+    assert position == end, "index entries overrun their record"
     return pairs
 
 
@@ -84,25 +95,40 @@ def pack_extras(extras: Extras) -> bytes:
     """The bytes between the header and the entry, their length included."""
     partition = extras.partition_key
     size = 0 if partition is None else len(partition) + 1
-    body = _EXTRAS_HEAD.pack(extras.session_id or 0, size) + (partition or b"") + extras.indexes
-    return _LENGTH.pack(len(body)) + body
+    body = (partition or b"") + extras.indexes
+    body_size = _EXTRAS_START.size - _LENGTH.size + len(body)
+    return _EXTRAS_START.pack(body_size, extras.session_id or 0, size) + body
+
+
+def pack_index_extras(indexes: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """What `pack_extras` makes of a record that has index entries and nothing else."""
+    if len(indexes) != 1:
+        return pack_extras(Extras(None, None, pack_indexes(indexes)))
+    name, secondary = indexes[0]
+    name_size, secondary_size = len(name), len(secondary)
+    body_size = _ONE_INDEX_HEAD.size - _LENGTH.size + name_size + secondary_size
+    return _ONE_INDEX_HEAD.pack(body_size, 0, 0, name_size, secondary_size) + name + secondary
 
 
 def extras_of(record: bytes) -> Extras:
     """The extras of a stored record."""
-    if not record[0] & HAS_EXTRAS:
-        return NO_EXTRAS
-    (length,) = _LENGTH.unpack_from(record, HEADER_SIZE)
-    start = HEADER_SIZE + _LENGTH.size
-    session_id, size = _EXTRAS_HEAD.unpack_from(record, start)
-    after_partition = start + _EXTRAS_HEAD.size + max(size - 1, 0)
-    partition = record[start + _EXTRAS_HEAD.size : after_partition] if size else None
-    return Extras(session_id or None, partition, record[after_partition : start + length])
+    return unpack_extras(record, HEADER_SIZE) if record[0] & HAS_EXTRAS else NO_EXTRAS
 
 
-def encode_modified(modified_ms: int) -> bytes:
-    """Field 4 of a Version."""
-    return b"!" + _FIXED64.pack(modified_ms)
+def unpack_extras(data: bytes, position: int = 0) -> Extras:
+    """What `pack_extras` packed, at a position of the data."""
+    length, session_id, size = _EXTRAS_START.unpack_from(data, position)
+    end = position + _LENGTH.size + length
+    position += _EXTRAS_START.size
+    if not size:
+        return Extras(session_id or None, None, data[position:end])
+    after_partition = position + size - 1
+    return Extras(session_id or None, data[position:after_partition], data[after_partition:end])
+
+
+def fixed64(number: int) -> bytes:
+    """A time as records and Versions have it, without a tag."""
+    return _FIXED64.pack(number)
 
 
 def encode_times(created_ms: int, modified_ms: int) -> bytes:
@@ -124,18 +150,6 @@ def encode_version(
     return head + times
 
 
-def encode_next_version(old_record: bytes, version_id: int, modifications: int, modified: bytes) -> bytes:
-    """A Version message of a record that is overwritten; `modified` is field 4, the rest of the times is in the record.
-
-    The header keeps the time of creation in the form that the wire has, so it is copied.
-    """
-    if version_id <= 0 or modifications <= 0:
-        times = b"\x19" + old_record[CREATED_START:HEADER_SIZE] + modified
-        return encode_version(version_id, modifications, times, None, None)
-    created = old_record[CREATED_START:HEADER_SIZE]
-    return b"\x08%b\x10%b\x19%b%b" % (varint(version_id), varint(modifications), created, modified)
-
-
 def encode_entry(version: bytes, value: bytes, key: bytes) -> bytes:
     """An entry of RangeScanResponse.records."""
     body = b"\x12%b%b\x1a%b%b\"%b%b" % (
@@ -144,12 +158,43 @@ def encode_entry(version: bytes, value: bytes, key: bytes) -> bytes:
     return b"\n" + varint(len(body)) + body
 
 
+def encode_record(
+    version_id: int, modifications: int, created: bytes, modified: bytes, packed: bytes, value: bytes, key: bytes
+) -> tuple[bytes, bytes]:
+    """The Version and the whole record of a put without session and identity; the times as `fixed64` made them.
+
+    Nearly all puts come by here, so the ordinary ones are a join of what is at hand.
+    """
+    value_size, key_size = len(value), len(key)
+    is_small = value_size + key_size < _ORDINARY - _ENTRY_OVERHEAD_MAX
+    if not (is_small and version_id >= _TWO_BYTES and 0 <= modifications < _ORDINARY):
+        version = encode_version(version_id, modifications, b"\x19%b!%b" % (created, modified), None, None)
+        start = _HEADER_START.pack(HAS_EXTRAS if packed else 0, version_id, modifications)
+        return version, b"".join((start, created, packed, encode_entry(version, value, key)))
+    version = b"".join((
+        b"\x08", _CONTINUED[version_id & 0x3FFF], varint(version_id >> 14),
+        _MODIFICATIONS[modifications], created, b"!", modified,
+    ))  # fmt: skip
+    version_size = len(version)
+    value_head, key_head = _VALUE_HEADS[value_size], _KEY_HEADS[key_size]
+    size = 2 + version_size + len(value_head) + value_size + len(key_head) + key_size
+    record = b"".join((
+        _HEADER_START.pack(HAS_EXTRAS if packed else 0, version_id, modifications), created, packed,
+        _ENTRY_HEADS[size], _SMALL[version_size], version, value_head, value, key_head, key,
+    ))  # fmt: skip
+    return version, record
+
+
+def entry_start(record: bytes) -> int:
+    """Where a stored record's entry of RangeScanResponse.records begins."""
+    if record[0]:
+        return HEADER_SIZE + _LENGTH.size + _LENGTH.unpack_from(record, HEADER_SIZE)[0]  # type: ignore[no-any-return]
+    return HEADER_SIZE
+
+
 def entry_of(record: bytes) -> bytes:
     """A stored record's entry of RangeScanResponse.records."""
-    if record[0]:
-        (length,) = _LENGTH.unpack_from(record, HEADER_SIZE)
-        return record[HEADER_SIZE + _LENGTH.size + length :]
-    return record[HEADER_SIZE:]
+    return record[entry_start(record) :]
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

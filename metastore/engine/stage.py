@@ -12,25 +12,28 @@ from typing import Any
 from metastore.engine import limits
 from metastore.engine.change import CHANGE, DELETED_FROM, FORMAT, HEAD, PUT_INTO, Kind, Table
 from metastore.engine.errors import ConditionsFailed, FailedCondition, InvalidRequest, SessionNotFound
-from metastore.engine.index_keys import entry_key
+from metastore.engine.index_keys import entry_keys
 from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import PutOptions, PutResult, Status, Transaction, WriteBatch, WriteResult
 from metastore.engine.overlay import Generation
 from metastore.engine.record import (
+    CREATED_START,
     HAS_EXTRAS,
     HEADER,
     HEADER_SIZE,
     NO_EXTRAS,
     Extras,
     encode_entry,
-    encode_modified,
-    encode_next_version,
+    encode_record,
     encode_times,
     encode_version,
     extras_of,
+    fixed64,
     key_of,
     pack_extras,
+    pack_index_extras,
     pack_indexes,
+    unpack_extras,
     unpack_indexes,
     version_id_of,
 )
@@ -39,6 +42,8 @@ from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, session_
 from metastore.engine.store import Applied, Store
 from metastore.engine.validate import shown
 
+IndexPairs = dict[tuple[bytes, bytes], None]
+
 _UNKNOWN: Any = object()
 _RANGE_CHUNK = 1000
 
@@ -46,6 +51,7 @@ _OK_DELETE = int(Status.OK)
 _UNEXPECTED: PutResult = (int(Status.UNEXPECTED_VERSION_ID), b"", None)
 _NO_SESSION: PutResult = (int(Status.SESSION_DOES_NOT_EXIST), b"", None)
 _RECORD_PUT = int(Kind.RECORD_PUT)
+_INDEX_PUT, _INDEX_DELETED = int(Kind.INDEX_PUT), int(Kind.INDEX_DELETED)
 
 
 class Stage:
@@ -73,8 +79,7 @@ class Stage:
         self._keeps_previous = store.keeps_previous
         self._previous_bytes = 0
         """What the entry under way holds of records as they were before."""
-        self._created = encode_times(time_ms, time_ms)
-        self._modified = encode_modified(time_ms)
+        self._now = fixed64(time_ms)
         self._bind()
 
     def _bind(self) -> None:
@@ -208,24 +213,26 @@ class Stage:
         return record  # type: ignore[no-any-return]
 
     def _put(self, key: bytes, value: bytes, options: PutOptions | None) -> PutResult:
-        if options is not None:
+        if options is None:
+            packed = b""
+        elif options.has_only_indexes:
+            packed = pack_index_extras(options.secondary_indexes)
+        else:
             return self._put_with_options(key, value, options)
         encoded = self._encode(key)
         old = self._get(encoded)
         self.last_version_id = version_id = self.last_version_id + 1
         if old is None:
-            version = encode_version(version_id, 0, self._created, None, None)
-            header = HEADER.pack(0, version_id, 0, self.time_ms)
+            flags, modifications, created = 0, 0, self._now
         else:
-            flags, _, modifications, created_ms = HEADER.unpack_from(old)
+            flags, _, modifications, _ = HEADER.unpack_from(old)
             modifications += 1
-            version = encode_next_version(old, version_id, modifications, self._modified)
-            header = HEADER.pack(0, version_id, modifications, created_ms)
-            if flags:
-                self._replace_extras(encoded, key, extras_of(old), NO_EXTRAS)
-            if self._keeps_previous or not modifications:
-                self._tell_before(encoded, old)
-        record = header + encode_entry(version, value, key)
+            created = old[CREATED_START:HEADER_SIZE]
+        if packed or flags:
+            self._renew_extras(encoded, key, old, packed)
+        if (self._keeps_previous or not modifications) and old is not None:
+            self._tell_before(encoded, old)
+        version, record = encode_record(version_id, modifications, created, self._now, packed, value, key)
         self._parts += (CHANGE.pack(_RECORD_PUT, len(encoded), len(record)), encoded, record)
         self._staged[encoded] = record
         return (0, version, None)
@@ -272,10 +279,7 @@ class Stage:
         extras = Extras(options.session_id, options.partition_key, pack_indexes(options.secondary_indexes))
         packed = b"" if extras == NO_EXTRAS else pack_extras(extras)
         if packed or flags:
-            is_same = old is not None and flags and packed and old.startswith(packed, HEADER_SIZE)
-            if not is_same:
-                old_extras = NO_EXTRAS if old is None else extras_of(old)
-                self._replace_extras(encoded, key, old_extras, extras)
+            self._renew_extras(encoded, key, old, packed)
         if old is None:
             if modifications:
                 self._change(Kind.RECORD_NEW, encoded)
@@ -295,21 +299,36 @@ class Stage:
         else:
             self._change(Kind.RECORD_EXISTED, encoded)
 
+    def _renew_extras(self, encoded: bytes, key: bytes, old: bytes | None, packed: bytes) -> None:
+        """Gives a record the packed extras; those that stay the same are known by their bytes."""
+        before = NO_EXTRAS
+        if old is not None and old[0]:
+            if packed and old.startswith(packed, HEADER_SIZE):
+                return
+            before = extras_of(old)
+        self._replace_extras(encoded, key, before, unpack_extras(packed) if packed else NO_EXTRAS)
+
     def _replace_extras(self, encoded: bytes, key: bytes, old: Extras, new: Extras) -> None:
         """Moves the index entries and the session's shadow of a record from what it had to what it gets."""
         if old.indexes != new.indexes:
-            before, after = unpack_indexes(old.indexes), unpack_indexes(new.indexes)
-            for name, secondary in before:
-                if (name, secondary) not in after:
-                    self._change(Kind.INDEX_DELETED, entry_key(self._order, name, secondary, key))
-            for name, secondary in after:
-                if (name, secondary) not in before:
-                    self._change(Kind.INDEX_PUT, entry_key(self._order, name, secondary, key), key)
+            self._move_index_entries(key, unpack_indexes(old.indexes), unpack_indexes(new.indexes))
         if old.session_id != new.session_id:
             if old.session_id is not None:
                 self._change(Kind.SHADOW_DELETED, session_key(old.session_id) + encoded)
             if new.session_id is not None:
                 self._change(Kind.SHADOW_PUT, session_key(new.session_id) + encoded)
+
+    def _move_index_entries(self, key: bytes, before: IndexPairs, after: IndexPairs) -> None:
+        entries, parts = self.generation.layers[Table.INDEXES].entries, self._parts
+        gone = [pair for pair in before if pair not in after]
+        fresh = [pair for pair in after if pair not in before]
+        keys = entry_keys(self._order, gone + fresh, key)
+        for entry in keys[: len(gone)]:
+            parts += (CHANGE.pack(_INDEX_DELETED, len(entry), 0), entry)
+            entries[entry] = None
+        for entry in keys[len(gone) :]:
+            parts += (CHANGE.pack(_INDEX_PUT, len(entry), len(key)), entry, key)
+            entries[entry] = key
 
     def _delete(self, key: bytes, expected: int | None) -> int:
         encoded = self._encode(key)
@@ -359,6 +378,3 @@ class Stage:
             start = items[-1][0] + b"\0"
         self._change(Kind.SESSION_DELETED, session_key(session_id))
         self.sessions_ended.append(session_id)
-
-
-

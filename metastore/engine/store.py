@@ -52,7 +52,7 @@ class StoreOptions:
 
     map_bytes: int = 16 << 30
     """The address space that LMDB gets at first; it doubles whenever it is full."""
-    generation_bytes: int = 32 << 20
+    generation_bytes: int = 64 << 20
     """From this size on the active generation is frozen and fed."""
     lag_bytes_max: int = 192 << 20
     """No write goes on while the active generation is larger: the bound of memory and of recovery."""

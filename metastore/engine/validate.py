@@ -85,6 +85,13 @@ def _check_transaction_options(key: bytes, options: PutOptions) -> None:
         raise InvalidRequest(f"the put of key {shown(key)} sets its own version, which none of a transaction may")
 
 
+def check_keys(keys: list[bytes]) -> None:
+    """Refuses what can be no key."""
+    if max(map(len, keys), default=0) > limits.KEY_BYTES_MAX or not b"".join(keys).isascii():
+        for key in keys:
+            check_text("key", key)
+
+
 def check_gets(gets: list[Get]) -> None:
     """Refuses gets by what can be no key or name."""
     for key, _, _, index_name in gets:

@@ -12,12 +12,12 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from metastore.engine.operations import Get, Range
+from metastore.engine.operations import Range
 from metastore.engine.scan import Scan
 from metastore.pb import oxia_pb2
 from metastore.server import wire
 from metastore.server.errors import RpcError, rpc_error
-from metastore.server.host import Host, ShardHost
+from metastore.server.host import Host
 from metastore.server.transport import Call
 
 AHEAD_MESSAGES_MAX = 4
@@ -26,6 +26,7 @@ READ_STEP_GETS = 256
 """Gets of one request that are answered in one go."""
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 class Report(Protocol):
@@ -177,9 +178,11 @@ class ReadCall(StreamedAnswer):
     """Read: the gets of one request, answered in order."""
 
     def messages(self, message: bytes) -> Iterator[bytes]:
-        shard_id, gets = wire.decode_read(message)
-        shard = self.host.shard(shard_id)
-        return self._answers(shard, gets)
+        shard_id, keys, gets = wire.decode_read(message)
+        shard = self.host.shard(shard_id).shard
+        if keys:
+            return _step_by_step(keys, lambda step: wire.encode_records(step, shard.get_records(step)))
+        return _step_by_step(gets, lambda step: list(map(wire.encode_found, step, shard.get_many(step))))
 
     def handle(self, message: bytes) -> None:
         self._messages = self.messages(message)
@@ -195,12 +198,11 @@ class ReadCall(StreamedAnswer):
         self.call.send(second)
         self._produce()
 
-    def _answers(self, shard: ShardHost, gets: list[Get]) -> Iterator[bytes]:
-        step = min(READ_STEP_GETS, len(gets)) or 1
-        for start in range(0, len(gets), step):
-            chunk = gets[start : start + step]
-            found = shard.shard.get_many(chunk)
-            yield from wire.cut([wire.encode_found(get, each) for get, each in zip(chunk, found, strict=True)])
+
+def _step_by_step(gets: list[T], answer: Callable[[list[T]], list[bytes]]) -> Iterator[bytes]:
+    """The answers to the gets of one request, some at a time, as messages."""
+    for start in range(0, len(gets), READ_STEP_GETS):
+        yield from wire.cut(answer(gets[start : start + READ_STEP_GETS]))
 
 
 class ScanCall(StreamedAnswer):

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from metastore.engine.notifications import Notification, NotificationBatch
 from metastore.engine.operations import Delete, Get, Put, PutOptions, WriteBatch, WriteResult
 from metastore.engine.read import Found
-from metastore.engine.record import HEADER_SIZE, entry_of, parts_of, read_varint, signed_varint, varint
+from metastore.engine.record import HEADER_SIZE, entry_of, entry_start, parts_of, read_varint, signed_varint, varint
 from metastore.pb import envelope_pb2, oxia_pb2
 
 MESSAGE_BYTES = 2 << 20
@@ -22,10 +22,17 @@ MESSAGE_BYTES = 2 << 20
 MESSAGE_BYTES_MAX = 3 << 20
 """What is cut stays below this, so that clients with gRPC's default limit of 4 MiB can read it."""
 
-_KEY_TAG, _VALUE_TAG = 0x0A, 0x12
+_KEY_TAG, _VALUE_TAG, _INDEX_TAG = 0x0A, 0x12, 0x42
+_NAME_TAG, _SECONDARY_TAG = 0x0A, 0x12
 _SHORT = 0x80
 _INCLUDE_VALUE = b"\x10\x01"
 _NO_OPTIONS = PutOptions()
+_VERSION_BYTES_MAX = _SHORT - 2
+_PUT_HEADS = tuple(b"\n%c\x12%c" % (size + 2, size) for size in range(_VERSION_BYTES_MAX))
+"""What stands before the Version in a PutResponse that has nothing else, by the size of the Version."""
+_ORDINARY = 4096
+"""What is smaller is put together without counting the bytes of its lengths."""
+_FOUND_HEADS = tuple(b"\n" + varint(size) for size in range(_ORDINARY))
 _EMPTY_DELETE, _EMPTY_RANGE = b"\x12\x00", b"\x1a\x00"
 
 
@@ -54,9 +61,33 @@ def _decode_put(data: bytes) -> Put:
             length, start = data[end + 1], end + 2
             if length >= _SHORT and start < size:
                 length, start = length & 0x7F | data[start] << 7, start + 1
-            if start + length == size and data[start - 1] < _SHORT:
+            rest = start + length
+            if rest == size and data[start - 1] < _SHORT:
                 return data[2:end], data[start:], None
+            if rest < size and data[rest] == _INDEX_TAG and data[start - 1] < _SHORT:
+                indexes = _cut_indexes(data, rest)
+                if indexes is not None:
+                    options = PutOptions(None, None, None, None, (), indexes, None, None)
+                    return data[2:end], data[start:rest], options
     return _parse_put(data)
+
+
+def _cut_indexes(data: bytes, position: int) -> tuple[tuple[bytes, bytes], ...] | None:
+    """The index entries that a put ends with, or None unless there are only short ones from the position on."""
+    indexes: list[tuple[bytes, bytes]] = []
+    size = len(data)
+    while position + 4 < size:
+        tag, length, name_tag, name_size = data[position : position + 4]
+        name_end = position + 4 + name_size
+        end = position + 2 + length
+        if tag != _INDEX_TAG or name_tag != _NAME_TAG or length >= _SHORT or end > size or name_end + 2 > end:
+            return None
+        secondary_start = name_end + 2
+        if data[name_end] != _SECONDARY_TAG or secondary_start + data[name_end + 1] != end:
+            return None
+        indexes.append((data[position + 4 : name_end], data[secondary_start:end]))
+        position = end
+    return tuple(indexes) if position == size else None
 
 
 def _parse_put(data: bytes) -> Put:
@@ -90,13 +121,13 @@ def delete_of(delete: oxia_pb2.DeleteRequest) -> Delete:
 
 def encode_write_result(result: WriteResult) -> bytes:
     """A WriteResponse."""
-    parts = []
+    parts: list[bytes] = []
     for status, version, key in result.puts:
         size = len(version)
         if status:
             parts.append(b"\n\x02\x08" + varint(status))
-        elif key is None and size < 126:
-            parts.append(b"\n%c\x12%c%b" % (size + 2, size, version))
+        elif key is None and size < _VERSION_BYTES_MAX:
+            parts += (_PUT_HEADS[size], version)
         else:
             body = b"\x12" + varint(size) + version
             if key is not None:
@@ -107,14 +138,20 @@ def encode_write_result(result: WriteResult) -> bytes:
     return b"".join(parts) + _EMPTY_RANGE * result.delete_ranges
 
 
-def decode_read(data: bytes) -> tuple[int | None, list[Get]]:
-    """The shard and the gets of a ReadRequest."""
+def decode_read(data: bytes) -> tuple[int | None, list[bytes], list[Get]]:
+    """The shard and the gets of a ReadRequest; only their keys, if all gets ask for whole records by short keys."""
     try:
         envelope = envelope_pb2.ReadEnvelope.FromString(data)
-        gets = [_decode_get(get) for get in envelope.gets]
+        encoded = envelope.gets
+        keys = [
+            get[2:-2]
+            for get in encoded
+            if get.endswith(_INCLUDE_VALUE) and get[0] == _KEY_TAG and get[1] == len(get) - 4 < _SHORT
+        ]
+        gets = [] if len(keys) == len(encoded) else [_decode_get(get) for get in encoded]
     except DecodeError as error:
         raise WireError(f"not a ReadRequest: {error}") from None
-    return envelope.shard if envelope.HasField("shard") else None, gets
+    return envelope.shard if envelope.HasField("shard") else None, [] if gets else keys, gets
 
 
 def _decode_get(data: bytes) -> Get:
@@ -128,6 +165,23 @@ def _decode_get(data: bytes) -> Get:
     get = oxia_pb2.GetRequest.FromString(data)
     name = get.secondary_index_name if get.HasField("secondary_index_name") else None
     return Get(get.key, get.include_value, get.comparison_type, name)
+
+
+def encode_records(keys: list[bytes], records: list[bytes | None]) -> list[bytes]:
+    """Entries of ReadResponse.gets: the records of these keys, with their values.
+
+    Where the value ends in an ordinary record follows from the lengths: it need not be parsed.
+    """
+    answers: list[bytes] = []
+    for key, record in zip(keys, records, strict=True):
+        if record is None or len(record) >= _ORDINARY or len(key) >= _SHORT:
+            answers.append(encode_found(Get(key), None if record is None else (record, None)))
+        else:
+            start = entry_start(record) if record[0] else HEADER_SIZE
+            start += 2 if len(record) - start < _SHORT + 2 else 3
+            body = record[start : -2 - len(key)]
+            answers.append(_FOUND_HEADS[len(body)] + body)
+    return answers
 
 
 def encode_found(get: Get, found: Found | None) -> bytes:

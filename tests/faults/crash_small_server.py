@@ -19,7 +19,7 @@ from metastore.server import process, serve
 
 STORE = StoreOptions(map_bytes=128 << 10, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
 LOG = LogOptions(segment_bytes_max=64 << 10, step_bytes_min=8 << 10, step_bytes_max=16 << 10, reserve_bytes=16 << 10)
-PORTION_ENTRIES = 16
+STEP_ENTRIES, PORTION_STEPS = 8, 2
 """So that a generation goes into LMDB by several commits."""
 
 
@@ -37,6 +37,7 @@ class SmallProcess(process.ServerProcess):
 if __name__ == "__main__":
     with (
         mock.patch.object(serve, "ServerProcess", SmallProcess),
-        mock.patch.object(feeder, "PORTION_ENTRIES", PORTION_ENTRIES),
+        mock.patch.object(feeder, "STEP_ENTRIES", STEP_ENTRIES),
+        mock.patch.object(feeder, "PORTION_STEPS", PORTION_STEPS),
     ):
         sys.exit(main(sys.argv[1:]))

@@ -69,7 +69,9 @@ class LocalShard:
         return _refusing(lambda: self._read(raw))
 
     def _read(self, raw: bytes) -> Sequence[bytes]:
-        _, gets = wire.decode_read(raw)
+        _, keys, gets = wire.decode_read(raw)
+        if keys:
+            return wire.cut(wire.encode_records(keys, self.shard.get_records(keys)))
         found = self.shard.get_many(gets)
         return wire.cut([wire.encode_found(get, each) for get, each in zip(gets, found, strict=True)])
 

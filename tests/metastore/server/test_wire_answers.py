@@ -128,6 +128,20 @@ def test_a_record_found_on_the_way(
     assert pb.ReadResponse.FromString(answer) == pb.ReadResponse(gets=[expected])
 
 
+@BUDGET
+@given(st.lists(st.none() | records(), min_size=1, max_size=5))
+def test_whole_records(found: list[tuple[pb.GetResponse, bytes] | None]) -> None:
+    keys = [b"k" if each is None else each[0].key for each in found]
+    answers = wire.encode_records(keys, [None if each is None else each[1] for each in found])
+    expected = [
+        pb.GetResponse(status=pb.KEY_NOT_FOUND)
+        if each is None
+        else pb.GetResponse(version=each[0].version, value=each[0].value)
+        for each in found
+    ]
+    assert pb.ReadResponse.FromString(b"".join(answers)) == pb.ReadResponse(gets=expected)
+
+
 def test_nothing_found() -> None:
     answer = wire.encode_found(Get(b"k"), None)
     assert pb.ReadResponse.FromString(answer) == pb.ReadResponse(gets=[pb.GetResponse(status=pb.KEY_NOT_FOUND)])
