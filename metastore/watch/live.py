@@ -62,6 +62,8 @@ class Live:
         self._queues: set[LiveQueue] = set()
         self._told_offset = next_offset
         """Rounds are told in their order, up to here."""
+        self._size_bytes = 0
+        """What waits in all queues."""
         self.events_told = 0
 
     def on_round(self, stage: Stage) -> None:
@@ -112,10 +114,19 @@ class Live:
         size = sum(map(_size_bytes, changes))
         queue.events += len(changes)
         queue.size_bytes += size
-        if not changes or queue.events > limits.FEED_EVENTS_MAX or queue.size_bytes > limits.FEED_BYTES_MAX:
-            self._fall_behind(queue, queue.items[0].offset if queue.items else offset)
-        else:
+        self._size_bytes += size
+        if changes and self._has_room(queue):
             queue.items.append(Item(offset, changes, size))
+        else:
+            self._fall_behind(queue, queue.items[0].offset if queue.items else offset)
+
+    def _has_room(self, queue: LiveQueue) -> bool:
+        if queue.events > limits.FEED_EVENTS_MAX or queue.size_bytes > limits.FEED_BYTES_MAX:
+            return False
+        return (
+            self._size_bytes <= limits.LIVE_BYTES_MAX
+            or queue.size_bytes * len(self._queues) <= limits.LIVE_BYTES_MAX
+        )
 
     def _fall_behind(self, queue: LiveQueue, next_offset: int) -> None:
         """What waits is dropped: the log has it as well."""
@@ -127,6 +138,7 @@ class Live:
         self._queues.remove(queue)
         queue.is_live = False
         queue.items.clear()
+        self._size_bytes -= queue.size_bytes
         queue.events = queue.size_bytes = 0
 
     def join(self, queue: LiveQueue) -> bool:
@@ -155,6 +167,7 @@ class Live:
                 changes += item.changes
                 queue.events -= len(item.changes)
                 queue.size_bytes -= item.size_bytes
+                self._size_bytes -= item.size_bytes
                 queue.next_offset = item.offset + 1
             queue.is_waiting = not changes
             return changes

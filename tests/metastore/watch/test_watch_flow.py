@@ -114,6 +114,26 @@ def test_a_queue_holds_so_many_bytes_and_no_more(shard: Shard, hub: WatchHub, li
     assert [each.key for each in watch.news()] == [key(number) for number in range(1, 5)]
 
 
+def test_all_queues_together_hold_so_many_bytes_and_the_fullest_makes_room(
+    shard: Shard, hub: WatchHub, limit: Patch
+) -> None:
+    slow, quick = from_now(hub), from_now(hub)
+    fill(shard, 1)
+    (batch,) = slow.feed.take(1)
+    size = CHANGE_BYTES + len(key(0)) + len(batch.changes[0].record or b"")
+    quick.news()
+    limit("LIVE_BYTES_MAX", 3 * size + 10)
+    for number in range(1, 4):
+        fill(shard, 1, first=number)
+        assert len(quick.news()) == 1
+    assert slow.is_live()
+    fill(shard, 1, first=4)
+    assert not slow.is_live()
+    assert quick.is_live()
+    assert [each.key for each in slow.news()] == [key(number) for number in range(1, 5)]
+    assert slow.is_live()
+
+
 def test_a_request_beyond_the_queue_is_told_whole(shard: Shard, hub: WatchHub, limit: Patch) -> None:
     limit("FEED_EVENTS_MAX", 5)
     watch = from_now(hub)
