@@ -44,6 +44,10 @@ class DirectoryInUse(DirectoryError):
 class DirectoryOfOtherShape(DirectoryError):
     """A namespace has another number of shards, or another order of keys, than it was asked for with."""
 
+    def __init__(self, message: str, known: Namespace) -> None:
+        super().__init__(message)
+        self.known = known
+
 
 def is_namespace_name(name: str) -> bool:
     """Whether a namespace may be called so."""
@@ -208,13 +212,15 @@ def _same_shape(path: Path, known: Namespace, config: NamespaceConfig) -> Namesp
         raise DirectoryOfOtherShape(
             f"namespace {known.name} in {path} has {known.shards} shards, not {config.shards}: keys are placed by "
             f"the number of shards. Ask for {known.shards} shards, or copy the data with a client into a "
-            "new data directory"
+            "new data directory",
+            known,
         )
     if config.key_sorting != known.key_sorting:
         raise DirectoryOfOtherShape(
             f"namespace {known.name} in {path} is sorted {known.key_sorting}, not {config.key_sorting}: every key "
             f"on disk is stored in this order. Ask for the order {known.key_sorting}, or copy the data with a "
-            "client into a new data directory"
+            "client into a new data directory",
+            known,
         )
     return Namespace(
         known.name, known.first_shard, known.shards, known.key_sorting, config.notifications

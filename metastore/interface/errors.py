@@ -9,7 +9,7 @@
     │   ├── UnexpectedVersion    the record is not at the version that the call was conditional on
     │   ├── ConditionFailed      a condition of `transact` does not hold; nothing was changed
     │   ├── SessionLost          the session has expired or was closed, and its records with it
-    │   ├── OutcomeUnknown       the write was sent and its answer lost: a read tells whether it took effect
+    │   ├── OutcomeUnknown       the write was sent and its answer lost: it took effect, or will, once or never
     │   └── TokenExpired         what a watch would resume from is no longer kept: begin with a snapshot
     └── Fatal                the same call fails again until somebody changes something
         ├── InvalidRequest       the call itself is wrong
@@ -93,7 +93,11 @@ class SessionLost(Abortable):
 
 
 class OutcomeUnknown(Abortable):
-    """The write was sent and its answer lost: a read tells whether it took effect."""
+    """The write was sent and its answer lost: it took effect, or will take effect yet, once, or never.
+
+    What a read shows of it is certain; what a read does not show may still come. A write that is conditional on the
+    version before it decides the matter: one of the two applies.
+    """
 
 
 class TokenExpired(Abortable):

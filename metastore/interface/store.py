@@ -49,7 +49,10 @@ class Session(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Ends the session: when this returns its records are gone. Closing a lost or closed one does nothing."""
+        """Ends the session: when this returns its records are gone. Closing a lost or closed one does nothing.
+
+        It `is_lost` from the call on.
+        """
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,8 +127,8 @@ class MetadataStore(ABC):
         """Stores a record: a new one, or in place of the one there is. It is durable when this returns.
 
         `expected` makes it conditional: on that version id, or on there being no record (ABSENT); UnexpectedVersion
-        otherwise. With a `session` the record is ephemeral; SessionLost if that has ended. `indexes` are the (index
-        name, secondary key) pairs of the record and replace all that it had.
+        otherwise. With a `session` the record is ephemeral, whosever it was before; SessionLost if that has ended.
+        `indexes` are the (index name, secondary key) pairs of the record and replace all that it had.
 
         `sequence_deltas` makes `key` the prefix of a generated key: the numbers of the sequence's greatest key, each
         increased by its delta, 20 digits each, joined by `-` behind the prefix. The first delta must be greater than

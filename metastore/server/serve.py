@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from metastore.commandline import CommandError, UsageError
-from metastore.directory import DataDirectory, DirectoryError
+from metastore.directory import DataDirectory, DirectoryError, DirectoryOfOtherShape
 from metastore.faults import faults_from_environment
 from metastore.server.config import ConfigError, ServerConfig, join_address, load_config, split_address
 from metastore.server.logs import set_up_logging
@@ -48,6 +48,9 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
             service.stop()
         finally:
             directory.close()
+    except DirectoryOfOtherShape as error:
+        way_out = f"--shards {error.known.shards} --key-sorting {error.known.key_sorting}"
+        raise CommandError(f"{error}: start with {way_out}") from error
     except (*START_ERRORS, DirectoryError, WorkerFailed) as error:
         raise CommandError(str(error)) from error
     return 0

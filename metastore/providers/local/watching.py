@@ -96,6 +96,8 @@ class LocalWatch(Watch):
                 place = self._awake.popleft()
                 for batch in await self._take(place):
                     self._tell(place, batch)
+                    if not self._feeds:
+                        break  # all begins anew, this one too
 
     def _filled(self, done: asyncio.Task[None]) -> None:
         self._filling = None

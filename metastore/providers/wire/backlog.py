@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -81,9 +81,9 @@ class Backlog:
         self._waiting.append(operation)
         self._size_bytes += len(operation.encoded)
 
-    def put_back(self, operations: Iterable[Operation]) -> None:
-        """The first ones to be sent, in this order: they were taken, and nothing was done."""
-        for operation in reversed(list(operations)):
+    def put_back(self, operations: Sequence[Operation]) -> None:
+        """The first ones to be sent, in this order."""
+        for operation in reversed(operations):
             self._waiting.appendleft(operation)
             self._size_bytes += len(operation.encoded)
 

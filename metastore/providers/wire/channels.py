@@ -73,6 +73,24 @@ def is_cancelled() -> bool:
     return task.cancelling() > 0
 
 
+async def send(call: StreamCall, message: bytes) -> bool:
+    """Sends a message; False if the stream has ended. Why it has, who reads from it is told.
+
+    This does what `call.write` does, but for one thing: where a message cannot be sent, `write` puts "Internal error
+    from Core" in the place of the status with which the server has ended the stream, and what that said is lost.
+    """
+    try:
+        await call.wait_for_connection()
+        await call._cython_call.send_serialized_message(message)  # type: ignore[attr-defined]
+    except (grpc.aio.AioRpcError, grpc.aio.InternalError):
+        return False
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise
+        return False  # the call was cancelled, not who sends
+    return True
+
+
 class Channels:
     """The connections of one store object, on its event loop."""
 

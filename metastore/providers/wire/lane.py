@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from metastore.interface.errors import StoreClosed, StoreError, Unavailable
@@ -50,7 +51,7 @@ class Lane(ABC):
         operation.deadline_s = self.caller.clock.monotonic_s() + self._timeout_s
         self.backlog.append(operation)
         if self._expiry is None:
-            self._expiry = operation.future.get_loop().call_later(self._timeout_s, self._expire)
+            self._watch_deadlines()
         if not self._linger_s or self.backlog.fills_a_batch:
             self.wake()
         elif self._lingering is None:
@@ -96,6 +97,12 @@ class Lane(ABC):
         if not operation.future.done():
             operation.future.set_exception(error)
 
+    def put_back(self, operations: Sequence[Operation]) -> None:
+        """They were taken, and nothing was done: they come first with the next request."""
+        self.backlog.put_back(operations)
+        if self._expiry is None:
+            self._watch_deadlines()
+
     def refuse(self, batch: Batch, failure: Failure, where: str) -> None:
         """The server refused a request: it is made again in parts, so that only the one who is wrong hears of it."""
         if len(batch.operations) == 1 or failure.concerns_everybody:
@@ -104,7 +111,7 @@ class Lane(ABC):
             return
         for operation in batch.operations:
             operation.is_alone = True
-        self.backlog.put_back(batch.operations)
+        self.put_back(batch.operations)
 
     def in_trouble(self, why: str) -> None:
         """Remembers why nothing goes on, for those whose time runs out."""
@@ -134,9 +141,12 @@ class Lane(ABC):
         oldest_sent_s = self.oldest_sent_s()
         if oldest_sent_s is not None and oldest_sent_s <= now_s:
             self.give_up_sent()
-        deadlines = [each for each in (self.backlog.oldest_deadline_s, oldest_sent_s) if each is not None]
+        self._watch_deadlines()
+
+    def _watch_deadlines(self) -> None:
+        deadlines = [each for each in (self.backlog.oldest_deadline_s, self.oldest_sent_s()) if each is not None]
         if deadlines and not self._is_closed:
-            pause_s = max(min(deadlines) - now_s, EXPIRY_CHECK_S_MIN)
+            pause_s = max(min(deadlines) - self.caller.clock.monotonic_s(), EXPIRY_CHECK_S_MIN)
             self._expiry = asyncio.get_running_loop().call_later(pause_s, self._expire)
 
     def _forget(self, operation: Operation) -> None:

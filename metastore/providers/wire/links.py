@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from metastore.interface.errors import StoreClosed, StoreError, StoreFailed, Unavailable
 from metastore.pb import tidemark_pb2 as pb
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
-from metastore.providers.wire.channels import CLOSED, StreamCall, is_cancelled
+from metastore.providers.wire.channels import CLOSED, StreamCall, send
 from metastore.providers.wire.failures import Failure, broken_protocol, connection_ended, failure_of
 from metastore.providers.wire.feed import Feed
 from metastore.providers.wire.patience import Backoff
@@ -97,14 +97,8 @@ class Link:
     async def _write(self) -> None:
         while True:
             while self._outbox:
-                try:
-                    await self._call.write(self._outbox.popleft())
-                except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                if not await send(self._call, self._outbox.popleft()):
                     return  # the stream has ended, and who reads it learns why
-                except asyncio.CancelledError:
-                    if is_cancelled():
-                        raise
-                    return  # likewise
             self._wake.clear()
             await self._wake.wait()
 

@@ -70,7 +70,7 @@ class ReadLane(Lane):
     async def _ask(self, batch: Batch) -> None:
         unanswered = deque(batch.operations)
         try:
-            leader = await self.caller.reach(self.shard_id, CONNECT_ATTEMPT_S)
+            leader = await self.caller.reach(self.shard_id, min(CONNECT_ATTEMPT_S, self._remaining_s(batch)))
             failure = await self._read(leader, batch, unanswered)
         except Unavailable as error:
             leader, failure = "", Failure(Fate.NOT_DONE, Unavailable, str(error), "")
@@ -82,7 +82,7 @@ class ReadLane(Lane):
             self.backoff.reset()
         elif failure.is_passing:
             self.in_trouble(failure.text)
-            self.backlog.put_back(unanswered)
+            self.put_back(list(unanswered))
             self.caller.topology.correct(self.shard_id, failure)
             await asyncio.sleep(self.backoff.next_s())
         else:
@@ -90,8 +90,7 @@ class ReadLane(Lane):
 
     async def _read(self, leader: str, batch: Batch, unanswered: deque[Operation]) -> Failure | None:
         """One request; takes off `unanswered` what it has answered, and returns why it has not answered all."""
-        timeout_s = max(0.0, batch.operations[0].deadline_s - self.caller.clock.monotonic_s())
-        call = self.caller.channels.answers(leader, READ, batch.encode(self._head), timeout_s)
+        call = self.caller.channels.answers(leader, READ, batch.encode(self._head), self._remaining_s(batch))
         try:
             while (message := await call.read()) is not grpc.aio.EOF:
                 assert isinstance(message, bytes)
@@ -106,3 +105,6 @@ class ReadLane(Lane):
         for operation in unanswered:
             self.fail(operation, StoreFailed(f"{operation.what} at {leader}: the server left out its answer"))
         return None
+
+    def _remaining_s(self, batch: Batch) -> float:
+        return max(0.0, batch.operations[0].deadline_s - self.caller.clock.monotonic_s())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 from metastore.interface.errors import Overloaded, StoreClosed
 
@@ -29,7 +29,7 @@ class Window:
         self._waiters_max = waiters_max
         self.operations = 0
         self.size_bytes = 0
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters: OrderedDict[asyncio.Future[None], int] = OrderedDict()
 
     def try_enter(self, size: int) -> bool:
         """Lets an operation in if there is room and nobody waits."""
@@ -46,7 +46,7 @@ class Window:
                 f"{what}: {self._waiters_max} callers wait already (WINDOW_WAITERS_MAX): do fewer things at a time"
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((size, turn))
+        self._waiters[turn] = size
         try:
             async with asyncio.timeout(timeout_s):
                 await turn
@@ -63,7 +63,7 @@ class Window:
     def _give_up(self, size: int, turn: asyncio.Future[None]) -> None:
         """A waiter goes, perhaps just as it was let in."""
         if turn.cancelled():
-            self._waiters.remove((size, turn))
+            self._waiters.pop(turn, None)
         else:
             self.leave(size)
 
@@ -74,19 +74,19 @@ class Window:
         assert self.operations >= 0
         assert self.size_bytes >= 0
         while self._waiters:
-            next_size, turn = self._waiters[0]
+            turn, next_size = next(iter(self._waiters.items()))
             if not turn.done():
                 if not self._has_room(next_size):
                     return
                 self.operations += 1
                 self.size_bytes += next_size
                 turn.set_result(None)
-                self._waiters.popleft()
+            del self._waiters[turn]
 
     def refuse_waiters(self, why: str) -> None:
         """Nobody will come in any more: the store was closed."""
         while self._waiters:
-            _, turn = self._waiters.popleft()
+            turn, _ = self._waiters.popitem()
             if not turn.done():
                 turn.set_exception(StoreClosed(why))
 

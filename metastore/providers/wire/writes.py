@@ -13,7 +13,7 @@ from metastore.interface.errors import StoreClosed, StoreFailed, Unavailable
 from metastore.pb import oxia_pb2 as pb
 from metastore.providers.wire.backlog import Batch, Kind
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
-from metastore.providers.wire.channels import CLOSED, StreamCall, is_cancelled
+from metastore.providers.wire.channels import CLOSED, StreamCall, send
 from metastore.providers.wire.failures import (
     Failure,
     Fate,
@@ -104,14 +104,8 @@ class WriteLane(Lane):
                 await self._wake.wait()
                 continue
             self._sent.append(batch)
-            try:
-                await call.write(batch.encode())
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            if not await send(call, batch.encode()):
                 return  # the stream has ended, and its listener learns why
-            except asyncio.CancelledError:
-                if is_cancelled():
-                    raise
-                return  # likewise: the listener was told to give the stream up
 
     def _next_batch(self) -> Batch | None:
         """What is to be sent now, if anything is."""
@@ -161,11 +155,11 @@ class WriteLane(Lane):
         # A stream that has given answers was let in: its end can no longer mean that nothing was done.
         if failure.fate is Fate.NOT_DONE and not self._has_answered:
             for batch in reversed(sent):
-                self.backlog.put_back(batch.operations)
+                self.put_back(batch.operations)
         elif failure.fate is Fate.REFUSED:
             # The server refused the first one that it had not answered, and did nothing that came behind it.
             for batch in reversed(sent[1:]):
-                self.backlog.put_back(batch.operations)
+                self.put_back(batch.operations)
             self.refuse(sent[0], failure, leader)
         else:
             for operation in chain.from_iterable(batch.operations for batch in sent):

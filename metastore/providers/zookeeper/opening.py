@@ -28,7 +28,7 @@ async def open_settings(settings: Settings, environment: Environment) -> Zookeep
     try:
         async with asyncio.timeout(settings.patience_s):
             fields = await _find_or_make(connection, Layout(settings.root), settings)
-        key_sorting = _check(fields, settings)
+        key_sorting = check(fields, settings)
     except TimeoutError:
         await connection.close()
         servers = ", ".join(settings.servers)
@@ -70,7 +70,7 @@ def new_store(layout: Layout, key_sorting: str) -> list[Operation]:
     return [*tables, head, Operation(Kind.CREATE, layout.store, encode_line(fields))]
 
 
-def _check(fields: dict[str, Any], settings: Settings) -> str:
+def check(fields: dict[str, Any], settings: Settings) -> str:
     """The key sorting of a store that is as it should be."""
     if fields.get("format") != FORMAT:
         raise StoreFailed(

@@ -141,7 +141,9 @@ async def test_a_watch_of_one_key_tells_its_life(store: MetadataStore, place: Pl
 
 async def test_open_ends_reach_as_far_as_keys_go(store: MetadataStore, place: Place) -> None:
     ranges = [Range(), Range(start=place.key("b")), Range(end=place.key("b"))]
-    everything, upwards, downwards = followers = [Follower(store.watch(range)) for range in ranges]
+    everything, upwards, downwards = followers = [
+        Follower(store.watch(range), only=place.name) for range in ranges
+    ]
     for follower in followers:
         await follower.begin()
     for name in "abc":
@@ -152,7 +154,7 @@ async def test_open_ends_reach_as_far_as_keys_go(store: MetadataStore, place: Pl
     await upwards.until(lambda state: place.key("c") in state and place.key("b") in state)
     await store.put(place.key("a"), b"2")
     await downwards.until(lambda state: place.key("a") in state)
-    assert not any(key.startswith("__oxia/") for follower in followers for key in follower.state)
+    assert not any(change.key.startswith("__oxia/") for follower in followers for change in follower.changes)
     assert place.key("a") not in upwards.state
     assert place.key("b") not in downwards.state
     await asyncio.gather(*(follower.watch.close() for follower in followers))

@@ -19,7 +19,7 @@ from metastore.coordination.role import Role
 from metastore.coordination.stamps import FenceStamp, HolderStamp, read_fence, read_holder
 from metastore.coordination.unless import Unless
 from metastore.coordination.view import View
-from metastore.interface import ALL, LimitExceeded, Record, Unavailable, Version
+from metastore.interface import ALL, LimitExceeded, Record, Unavailable, Version, exactly
 from metastore.providers.memory import MemoryStore
 from support.world import World, run, settle
 
@@ -242,6 +242,20 @@ def test_a_view_tells_which_records_changed() -> None:
             await store.put("/c", b"1", partition_key=ROLE)
             await world.pass_ms(100)
             assert await news == {"/c"}
+
+    run(scenario)
+
+
+def test_a_view_of_an_index_forgets_what_leaves_it() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        store = process.store
+        await store.put("/a", b"", indexes=[("by-state", "open")])
+        async with View(store, exactly("open"), index="by-state", pace=process.pace) as view:
+            assert await view.news() == {"/a"}
+            await store.put("/a", b"", indexes=[("by-state", "closed")])
+            assert await view.news() == {"/a"}
+            assert view.records == {}
 
     run(scenario)
 

@@ -10,7 +10,6 @@ from coordination_world import ROLE, campaign, election_of, keeper_of, lock_of, 
 from metastore.coordination import Deposed, Grant
 from metastore.interface import (
     ABSENT,
-    InvalidRequest,
     OutcomeUnknown,
     SessionLost,
     StoreClosed,
@@ -18,7 +17,7 @@ from metastore.interface import (
     TokenExpired,
     Unavailable,
 )
-from metastore.providers.memory import MemorySession, Part
+from metastore.providers.memory import Part
 from support.world import Process, World, run, settle
 
 FAULTS: list[tuple[str, StoreError, bool]] = [
@@ -296,26 +295,6 @@ def test_resigning_finds_its_record_after_a_change_without_an_answer() -> None:
     run(scenario)
 
 
-def test_who_cannot_resign_gives_its_session_up() -> None:
-    async def scenario(world: World) -> None:
-        process = world.process()
-        keeper = keeper_of(process)
-        grant = await election_of(process, keeper=keeper).campaign()
-        other = await election_of(process, "/other", keeper).campaign()
-        process.script.fail("delete", Unavailable("down"), prefix=ROLE, times=5)
-        releasing = process.start(grant.release())
-        await settle()
-        for _ in range(5):
-            await world.pass_ms(1_000)
-        assert releasing.done()
-        assert await world.keys() == []
-        with pytest.raises(Deposed):
-            other.check()
-        assert (await election_of(process, "/other", keeper).campaign()).term > other.term
-
-    run(scenario)
-
-
 def test_watches_that_break_and_come_back_too_late_are_begun_again() -> None:
     async def scenario(world: World) -> None:
         holder, waiting = world.process(), world.process()
@@ -366,39 +345,5 @@ def test_a_leader_whose_store_is_closed_has_lost() -> None:
         await grant.wait_lost()
         with pytest.raises(Deposed):
             grant.check()
-
-    run(scenario)
-
-
-def test_a_closed_keeper_takes_nobody_any_more() -> None:
-    async def scenario(world: World) -> None:
-        process = world.process()
-        async with keeper_of(process) as keeper:
-            grant = await election_of(process, keeper=keeper).campaign()
-        assert not grant.is_held
-        assert await world.keys() == []
-        await keeper.close()
-        with pytest.raises(InvalidRequest, match="was closed"):
-            await election_of(process, keeper=keeper).campaign()
-
-    run(scenario)
-
-
-def test_candidates_of_one_keeper_share_its_session() -> None:
-    async def scenario(world: World) -> None:
-        process = world.process()
-        async with keeper_of(process) as keeper:
-            grants = await asyncio.gather(
-                *(election_of(process, f"/role-{number}", keeper).campaign() for number in range(5))
-            )
-            assert len(world.data.sessions) == 1
-            assert all(grant.is_held for grant in grants)
-            session = await keeper.session()
-            assert isinstance(session, MemorySession)
-            world.data.expire(session.session_id)
-            world.data.tick()
-            await settle()
-            assert not any(grant.is_held for grant in grants)
-            assert (await keeper.session()) is not session
 
     run(scenario)

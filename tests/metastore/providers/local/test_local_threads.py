@@ -15,6 +15,7 @@ from metastore.engine.limits import ROUND_REQUESTS_MAX
 from metastore.faults import ArmedFault
 from metastore.interface import Environment, StoreClosed, StoreFailed, Unavailable, children_of
 from metastore.providers.local.reading import STALLED_READER_S
+from metastore.providers.local.store import DRIVERS_MAX
 from metastore.providers.local.threads import Driver, Gathering, LoopInbox
 
 RECORDS = 3000
@@ -225,5 +226,19 @@ def test_a_scan_whose_reader_stands_still_is_ended(tmp_path: Path) -> None:
             assert store.shards[0].shard.store.open_snapshots == 0
             with pytest.raises(Unavailable, match="took nothing for 60 s"):
                 await exhaust(scan)
+
+    run(scenario)
+
+
+def test_shards_share_drivers_where_there_are_many(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        before = threading.active_count()
+        async with await opened(tmp_path, f"sync=false&shards={DRIVERS_MAX + 2}") as store:
+            drivers = [each for each in threading.enumerate() if each.name.startswith("tidemark-driver")]
+            assert len(drivers) == DRIVERS_MAX
+            await asyncio.gather(*(store.put(f"/{number}", b"") for number in range(100)))
+            assert all(shard.shard.statistics.puts for shard in store.shards)
+            assert len([key async for key in store.list()]) == 100
+        assert threading.active_count() <= before + 1  # the thread that closed it may be the last to go
 
     run(scenario)

@@ -14,6 +14,7 @@ from metastore.interface import (
     ChangeKind,
     InvalidToken,
     LimitExceeded,
+    Range,
     StoreClosed,
     TokenExpired,
     children_of,
@@ -72,7 +73,8 @@ def test_changes_between_the_parts_of_a_snapshot_come_behind_it(tmp_path: Path) 
     run(scenario)
 
 
-def test_a_snapshot_that_stood_still_begins_anew_for_all_shards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [RECORDS, 3])
+def test_a_snapshot_that_stood_still_begins_anew_for_all_shards(tmp_path: Path, left: int) -> None:
     async def scenario() -> None:
         async with await opened(tmp_path, "shards=2&sync=false") as store:
             await asyncio.gather(*(store.put(f"/a/{number:04}", b"1") for number in range(RECORDS)))
@@ -83,11 +85,12 @@ def test_a_snapshot_that_stood_still_begins_anew_for_all_shards(tmp_path: Path) 
                     batches.append(await anext(watch))
                 for now_s in (1_000.0, 1_001.0, 1_002.0 + limits.SNAPSHOT_STANDS_S):
                     second.tend(now_s)
+                await store.delete_range(Range(f"/a/{left:04}", "/a//"))
                 batches += await until(watch, BatchKind.SNAPSHOT_END)
                 begins = [place for place, batch in enumerate(batches) if batch.kind is BatchKind.SNAPSHOT_BEGIN]
                 assert len(begins) == 2
                 anew = [record.key for batch in batches[begins[1] :] for record in batch.records]
-                assert sorted(anew) == [f"/a/{number:04}" for number in range(RECORDS)]
+                assert sorted(anew) == [f"/a/{number:04}" for number in range(left)]
                 await store.put("/a/0000", b"2")
                 (change,) = (await anext(watch)).changes
                 assert change.key == "/a/0000"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metastore.providers.zookeeper.layout import (
@@ -16,10 +16,12 @@ from metastore.providers.zookeeper.layout import (
 )
 from metastore.providers.zookeeper.names import NAME_CHARACTERS_MAX, is_digest, name_of, parts_of
 
+BUDGET = settings(deadline=None, database=None, derandomize=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 AWKWARD = ["", ".", "..", "/", "\0", "@", "%", "%40", "=", "#", "zookeeper", "é", "\U0010ffff", " ", "a@b", "\ufffe"]
 
 
+@BUDGET
 @given(st.lists(TEXT | st.sampled_from(AWKWARD), min_size=1, max_size=3))
 def test_a_readable_name_says_what_it_was_made_of(parts: list[str]) -> None:
     name = name_of(*parts)
@@ -27,6 +29,7 @@ def test_a_readable_name_says_what_it_was_made_of(parts: list[str]) -> None:
         assert parts_of(name) == tuple(parts)
 
 
+@BUDGET
 @given(st.lists(TEXT | st.sampled_from(AWKWARD), min_size=1, max_size=3))
 def test_every_name_is_one_that_zookeeper_takes(parts: list[str]) -> None:
     name = name_of(*parts)
@@ -37,6 +40,7 @@ def test_every_name_is_one_that_zookeeper_takes(parts: list[str]) -> None:
     assert len(name) <= NAME_CHARACTERS_MAX
 
 
+@BUDGET
 @given(st.lists(st.lists(TEXT | st.sampled_from(AWKWARD), min_size=1, max_size=3), max_size=8))
 def test_different_parts_have_different_names(parts: list[list[str]]) -> None:
     assert len({name_of(*each) for each in parts}) == len({tuple(each) for each in parts})

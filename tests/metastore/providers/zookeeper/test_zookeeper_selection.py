@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from zookeeper_tree import Tree, evaluate
 
@@ -25,6 +25,7 @@ from metastore.providers.zookeeper.selection import (
     select,
 )
 
+BUDGET = settings(deadline=None, database=None, derandomize=True)
 LAYOUT = Layout("/r")
 ORDERS = st.sampled_from([key_order("hierarchical"), key_order("natural")])
 PIECES = st.sampled_from(["a", "b", "ab", "1_2", "1_20", "/", "//", "", "\0", "é", "\U0010ffff", "__oxia/", "x" * 240])
@@ -61,6 +62,7 @@ def ranges(draw: st.DrawFn, order: KeyOrder) -> Range:
     return draw(st.sampled_from(shapes))
 
 
+@BUDGET
 @given(st.data(), ORDERS, HEADERS)
 def test_directories_lead_to_all_rows_and_to_no_others(
     data: st.DataObject, order: KeyOrder, headers: list[Header]
@@ -72,6 +74,7 @@ def test_directories_lead_to_all_rows_and_to_no_others(
     assert found == rows_by_looking_at_all(headers, selection)
 
 
+@BUDGET
 @given(st.data(), ORDERS, HEADERS)
 def test_rows_are_those_between_the_bounds(data: st.DataObject, order: KeyOrder, headers: list[Header]) -> None:
     range = data.draw(ranges(order))
@@ -82,6 +85,7 @@ def test_rows_are_those_between_the_bounds(data: st.DataObject, order: KeyOrder,
     assert [row.place for row in found] == [(place, b"") for place in expected]
 
 
+@BUDGET
 @given(st.data(), ORDERS, HEADERS, KEY)
 def test_the_nearest_row_is_the_one_beside_the_key(
     data: st.DataObject, order: KeyOrder, headers: list[Header], key: str
@@ -104,6 +108,7 @@ def test_the_nearest_row_is_the_one_beside_the_key(
     assert found == (every[wanted] if 0 <= wanted < len(every) else None)
 
 
+@BUDGET
 @given(ORDERS, KEY)
 def test_the_bounds_of_a_directory_hold_its_keys(order: KeyOrder, key: str) -> None:
     lowest, highest = directory_bounds(order, directory_of(key))

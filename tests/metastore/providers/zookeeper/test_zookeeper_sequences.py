@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metastore.interface import InvalidRequest
 from metastore.providers.zookeeper.sequences import NUMBER_MAX, greatest_of, next_key, numbers_of, prefixes_of
 
+BUDGET = settings(deadline=None, database=None, derandomize=True)
 NUMBERS = st.lists(st.integers(0, NUMBER_MAX), min_size=1, max_size=3)
 PREFIX = st.sampled_from(["s", "s-1", "", "-", "a/s", f"s-{7:020d}"])
 
@@ -17,6 +18,7 @@ def numbered(prefix: str, numbers: list[int]) -> str:
     return prefix + "".join(f"-{number:020d}" for number in numbers)
 
 
+@BUDGET
 @given(PREFIX, NUMBERS)
 def test_the_numbers_of_a_key(prefix: str, numbers: list[int]) -> None:
     key = numbered(prefix, numbers)
@@ -36,6 +38,7 @@ def test_keys_that_only_look_alike_have_none(key: str) -> None:
     assert numbers_of("s", key) == ()
 
 
+@BUDGET
 @given(PREFIX, st.lists(NUMBERS, max_size=6), st.lists(st.sampled_from(["s", "s-x", "s-1-2", "t"]), max_size=3))
 def test_the_greatest_key_is_that_of_the_greatest_numbers(
     prefix: str, numbered_by: list[list[int]], others: list[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metastore.interface import Range, Version
@@ -11,6 +11,7 @@ from metastore.providers.zookeeper.head import Head, Sweep
 from metastore.providers.zookeeper.layout import Identity
 from metastore.providers.zookeeper.records import Header, Stored
 
+BUDGET = settings(deadline=None, database=None, derandomize=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBER = st.integers(0, 1 << 62)
 IDENTITY = st.builds(Identity, TEXT, st.none() | TEXT)
@@ -25,11 +26,13 @@ EFFECT = st.one_of(
 )
 
 
+@BUDGET
 @given(STORED)
 def test_a_record_is_read_as_it_was_written(stored: Stored) -> None:
     assert Stored.decode(stored.encode()) == stored
 
 
+@BUDGET
 @given(NUMBER, NUMBER, TEXT, st.lists(EFFECT, max_size=4).map(tuple))
 def test_an_entry_is_read_as_it_was_written(
     number: int, time_ms: int, writer: str, effects: tuple[Effect, ...]
@@ -38,6 +41,7 @@ def test_an_entry_is_read_as_it_was_written(
     assert LogEntry.decode(entry.encode()) == entry
 
 
+@BUDGET
 @given(NUMBER, NUMBER, NUMBER, NUMBER, st.none() | st.builds(Sweep, st.builds(Range, TEXT, TEXT), st.none() | TEXT))
 def test_a_head_is_read_as_it_was_written(
     following: int, version: int, oldest: int, log_bytes: int, sweep: Sweep | None

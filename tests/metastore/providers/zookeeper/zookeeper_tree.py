@@ -19,12 +19,13 @@ from metastore.providers.zookeeper.batching import Cut, Read
 from metastore.providers.zookeeper.connection import Conflict, Connection
 from metastore.providers.zookeeper.layout import Layout
 from metastore.providers.zookeeper.opening import new_store
-from metastore.providers.zookeeper.operations import Kind, Operation
+from metastore.providers.zookeeper.operations import Kind, Operation, bytes_of
 from metastore.providers.zookeeper.settings import Settings
 from metastore.providers.zookeeper.store import ZookeeperStore
 from metastore.providers.zookeeper.view import Missing, Node, View
 
 ROOT = "/tidemark"
+JUTE_MAX_BUFFER = 0xFFFFF
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class Tree:
     """Data and version by path; the root is empty."""
     watches: list[tuple[Read, Callable[[object], None]]] = field(default_factory=list)
     commits: int = 0
+    sessions: int = 0
+    after_commit: Callable[[], None] | None = None
 
     def children(self, path: str) -> list[str]:
         return [other.rpartition("/")[2] for other in self.nodes if other and other.rpartition("/")[0] == path]
@@ -56,6 +59,8 @@ class Tree:
 
     def apply(self, operations: Iterable[Operation]) -> None:
         """All or nothing; Conflict if ZooKeeper would refuse one of them."""
+        operations = list(operations)
+        assert bytes_of(operations) <= JUTE_MAX_BUFFER, "ZooKeeper would cut the connection"
         before = dict(self.nodes)
         touched: set[str] = set()
         try:
@@ -66,6 +71,8 @@ class Tree:
             self.nodes = before
             raise
         self.commits += 1
+        if self.after_commit is not None:
+            self.after_commit()
         self._ring({path for path in touched if self.nodes.get(path) != before.get(path)}, before)
 
     def _apply_one(self, operation: Operation) -> None:
@@ -98,16 +105,38 @@ class Tree:
 class TreeConnection(Connection):
     """A way to a tree, on which tests lay stones."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, timeout_ms: int = 10_000) -> None:
+        tree.sessions += 1
         self.tree = tree
+        self.number = tree.sessions
+        self.granted = timeout_ms
+        self.ephemerals: set[str] = set()
+        self.heartbeats = 0
+        self.is_touching = False
         self.accidents: deque[str] = deque()
         """What becomes of the next commits: `lost` on the way there, or `unanswered`; then all is well again."""
         self.before_commit: Callable[[], None] | None = None
         """Called when a commit is on its way."""
-        self.before_read: Callable[[Sequence[Read]], None] | None = None
         self.is_up = asyncio.Event()
         self.is_up.set()
         self.is_over = False
+
+    @property
+    def session_id(self) -> int | None:
+        return self.number
+
+    @property
+    def granted_ms(self) -> int:
+        return self.granted
+
+    def start(self) -> None:
+        """It is connected from the beginning."""
+
+    def expire(self) -> None:
+        """ZooKeeper has not heard of the session for too long."""
+        gone = [Operation(Kind.DELETE, path) for path in self.ephemerals & set(self.tree.nodes)]
+        self.ephemerals.clear()
+        self.tree.apply(gone)
 
     async def until_connected(self) -> None:
         await self.is_up.wait()
@@ -116,8 +145,6 @@ class TreeConnection(Connection):
 
     async def read(self, reads: Sequence[Read]) -> list[Any]:
         await self.until_connected()
-        if self.before_read is not None:
-            self.before_read(reads)
         answers = []
         for read in reads:
             await asyncio.sleep(0)
@@ -130,11 +157,26 @@ class TreeConnection(Connection):
         await asyncio.sleep(0)
         accident = self.accidents.popleft() if self.accidents else None
         if accident != "lost":
+            operations = list(operations)
             self.tree.apply(operations)
+            self.ephemerals |= {each.path for each in operations if each.kind is Kind.CREATE_EPHEMERAL}
         if accident is not None:
             raise Cut(accident)
 
+    async def touch(self, path: str) -> None:
+        self.is_touching = True
+        await self.until_connected()
+        self.is_touching = False
+        if self.accidents:
+            raise Cut(self.accidents.popleft())
+        self.tree.apply([Operation(Kind.SET, path)])
+        self.heartbeats += 1
+
     async def close(self) -> None:
+        self.expire()
+        await self.drop()
+
+    async def drop(self) -> None:
         self.is_over = True
         self.is_up.set()
 

@@ -1,0 +1,49 @@
+"""The trouble in runs over a real service: a server that is killed and started again, and lines that break."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from metastore.interface import MetadataStore, open_store
+from support.server import ServerProcess
+from watch_contract.line import Line
+from watch_contract.stage import OpenStore, Stage
+
+WRITES_BETWEEN_MAX = 60
+BREAK_AFTER_BYTES_MAX = 40_000
+
+
+class Troubles:
+    """Kills, and breaks of the line, in turn and at random."""
+
+    def __init__(self, server: ServerProcess, line: Line, seed: int, kills: int, breaks: int) -> None:
+        self.kills = 0
+        self._server = server
+        self._line = line
+        self._random = random.Random(seed)
+        self._planned = ["kill"] * kills + ["break"] * breaks
+        self._random.shuffle(self._planned)
+
+    async def make(self, stage: Stage) -> None:
+        """All that is planned, between writes."""
+        for trouble in self._planned:
+            await stage.notes.until_written(self._random.randint(1, WRITES_BETWEEN_MAX))
+            if trouble == "break":
+                self._line.break_after(self._random.choice([0, self._random.randint(1, BREAK_AFTER_BYTES_MAX)]))
+            else:
+                await asyncio.to_thread(self._server.restart, "kill")
+                self.kills += 1
+
+
+def opener(address: str) -> OpenStore:
+    """Opens stores of a service."""
+
+    @asynccontextmanager
+    async def open_one() -> AsyncIterator[MetadataStore]:
+        async with await open_store(f"oxia://{address}") as store:
+            yield store
+
+    return open_one
