@@ -26,13 +26,14 @@ oxia-bin:
 bench: $(READY) ## Measure, beside a real Oxia server where OXIA_BIN names one (BENCH_ARGS adds options)
 	$(PYTHON) -m loadtest.bench $(BENCH_ARGS)
 
-# mypy takes one module of a name at a time, and pytest wants this one in two folders.
-SECOND_CONFTEST := tests/metastore/client/conftest.py
+# pytest wants a conftest.py in several folders, and mypy takes only one module of a name at a time: those folders are
+# checked one by one, once more.
+CONFTESTS := $(shell find tests -name conftest.py)
 
 lint: $(READY) ## Check style (ruff) and types (mypy, strict)
 	$(PYTHON) -m ruff check .
-	$(PYTHON) -m mypy --exclude $(SECOND_CONFTEST) $(wildcard metastore txn controller loadtest tests)
-	$(PYTHON) -m mypy $(SECOND_CONFTEST)
+	$(PYTHON) -m mypy --exclude '/conftest\.py$$' $(wildcard metastore txn controller loadtest tests)
+	@for folder in $(dir $(CONFTESTS)); do $(PYTHON) -m mypy $$folder*.py || exit 1; done
 
 proto: $(READY) ## Generate the message classes from proto/
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) -m grpc_tools.protoc \

@@ -23,17 +23,23 @@ do not depend on are not copied.
 
 The rooms, from the ground up; each opens with its own essay:
 
-- `metastore.pb`      the messages, generated from `proto/`
-- `metastore.log`     the append-only log: files, checksums, torn tails, trimming; it knows nothing of records
-- `metastore.engine`  one shard: key order, the LMDB index, secondary indexes, sequences, sessions, rounds
-- `metastore.server`  the gRPC front, shard workers, health, metrics, TLS and tokens
-- `metastore.client`  a small wire client and the `tidemark client` commands
+- `metastore.pb`            the messages, generated from `proto/`
+- `metastore.log`           the append-only log: files, checksums, torn tails, trimming; it knows nothing of records
+- `metastore.engine`        one shard: key order, the LMDB index, secondary indexes, sequences, sessions, rounds
+- `metastore.watch`         the watches of a shard: snapshots, changes from the log and live
+- `metastore.server`        the gRPC front, shard workers, health, metrics, TLS and tokens
+- `metastore.interface`     the contract of a store, whatever is behind its URL; it knows none of the other rooms
+- `metastore.providers`     what is behind the URLs: the engine in process, the wire, ZooKeeper, plain memory
+- `metastore.coordination`  leaders, locks and members, on nothing but the contract
+- `metastore.client`        the command line `tidemark client`, on nothing but the contract and coordination
+- `metastore.demo`          the story that `make demo` tells
 
 Beside them stand modules that every room may use: `clock` (time as an argument), `faults` (named points at
 which a test stops the process), `commandline` and `tables` (the `tidemark` program).
 
 Where to start reading: `metastore.engine`, whose essay follows one write through a round; then
-`metastore.log` for what happens on disk, and `metastore.server` for what happens on the wire.
+`metastore.log` for what happens on disk, and `metastore.server` for what happens on the wire. To use a store:
+`metastore.interface`.
 """
 
 __version__ = "0.1.0"

@@ -1,33 +1,32 @@
-"""A client for Oxia's protocol: what `tidemark client` stands on, for our server and for a real Oxia alike.
+"""`tidemark client`: the contract of a store at a shell prompt, for any store that has a URL.
 
-The idea: a thin client in layers, each of which knows only the one below. The pure ones decide, the outer
-ones talk:
+The idea. Each operation is one call of the contract, and the output says what came of it: for people in aligned
+columns that no terminal obeys, with `--json` in one object per line for programs. `--store URL` names the store;
+`--address` and its companions are the short way to write the URL of a server. There is no client library here: that is
+`metastore.interface`, and the providers behind it.
 
-    values, errors     what callers see: immutable results, and a tree of errors
-    routing            which shard a key lives on
-    wire, answers      requests made of arguments; results made of answers
-    merging            the answers of several shards put into the server's order
-    security, failures TLS and tokens; a failed call made into an error of the tree
-    transport, channel a gRPC channel for each server; shard assignments, deadlines, second tries
-    client             the operations
-    session, streams   what lasts: sessions kept alive, change notifications, sequence updates
-    command            `tidemark client`, and its parts command_*
+What it promises. Exit code 0 if it was done, 1 if it failed, 2 if the call made no sense, 130 and 143 if it was
+interrupted; one line on standard error says why. Where nobody serves it says so at once. What lasts ends cleanly when
+it is interrupted: the session is closed, the lock released, the directory free for the next one. Nothing is tried again
+that the contract would not.
 
-What it promises. Keys are `str`, values `bytes`. An answer that says "not done, ask elsewhere" is followed
-up until the request's deadline; anything else reaches the caller at once, as one error that says what
-happened, to which key, and what to do. A write whose answer is lost is never sent twice, because nobody
-knows whether it took effect: the error says so. Several shards look like one: lists, scans and nearest-key
-gets come out in the server's order. A `Client` may be used by several threads.
+What it refuses. It keeps no state between calls and reads no configuration. It has no operation that the contract
+has not, so what it shows can be had by any program.
 
-What it refuses. It does not batch, cache or pool: one operation is one request. It does not guess the order
-of keys, which a namespace's server decides and never tells: whoever uses `natural` sorting says so. It does
-not hide a lost session or a broken stream by quietly starting a new one: what was missed in between is for
-the caller to judge, and `NotificationStream.offsets` says where to go on.
+    parser        operations, options, help; loads nothing that only an operation needs
+    help          the texts of that
+    options, record_options, lasting_options
+                  the options of all operations, of those on records, of those that last
+    running       from options to an open store; errors and signals to exit codes
+    connection    the URL that the options mean
+    opening       an open store, or word at once that nobody listens there
+    records       put, get, delete, delete-range, list, range-scan
+    following     watch, notifications, sequence-updates
+    holding       session, elect, lock; child, the command that runs meanwhile
+    ranges        what a prefix is in the order of keys
+    output, values
+                  what is printed; what is read
 
-Keys that are not UTF-8, which other clients can make on a real Oxia, appear with surrogate escapes, and can
-be asked for and deleted in that form.
-
-Callers import `Client` from `client`, `Security` from `security`, results from `values` and errors from
-`errors`; this file imports nothing, so that `tidemark` can list its commands without loading gRPC. Start
-reading at client.py; then channel.py, where everything meets.
+Start reading at parser.py, then records.py. Nothing is imported here, so that `tidemark` lists its commands without
+loading a store.
 """

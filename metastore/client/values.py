@@ -1,83 +1,39 @@
-"""What operations give back: immutable values, free of the wire."""
+"""What the command line reads: durations, counts and pairs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+import re
+from argparse import ArgumentTypeError
 
-ABSENT = -1
-"""The expected version of a key that must not exist."""
-
-
-class Comparison(Enum):
-    """Which record a get asks for, relative to its key, in the order of the server's keys."""
-
-    EQUAL = "equal"
-    FLOOR = "floor"
-    CEILING = "ceiling"
-    LOWER = "lower"
-    HIGHER = "higher"
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
-class NotificationKind(Enum):
-    """What happened to a key, or to a range of them."""
-
-    CREATED = "created"
-    MODIFIED = "modified"
-    DELETED = "deleted"
-    RANGE_DELETED = "range-deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Which state of a record this is, and since when; times in milliseconds since the epoch."""
-
-    version_id: int
-    modifications_count: int
-    created_ms: int
-    modified_ms: int
-    session_id: int | None = None
-    client_identity: str | None = None
-
-    @property
-    def ephemeral(self) -> bool:
-        """Whether the record goes when its session ends."""
-        return self.session_id is not None
+def duration_s(text: str) -> float:
+    """A time such as 500ms, 30s, 2m, 1h30m; a bare number is seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|$)", text, re.ASCII)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ArgumentTypeError(f"{text!r} is no time: give one such as 500ms, 30s or 2m")
+    return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class PutResult:
-    """A stored record's key (the generated one, of a sequence) and version."""
-
-    key: str
-    version: Version
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record as it was read: no `value` if none was asked for, no `secondary_key` if no index led to it."""
-
-    key: str
-    value: bytes | None
-    version: Version
-    secondary_key: str | None = None
+def positive(text: str) -> int:
+    """A number of at least 1."""
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is no count: give a number of at least 1")
+    return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One change. `range_end` (exclusive) belongs to a deleted range, which begins at `key`."""
-
-    kind: NotificationKind
-    key: str
-    version_id: int | None = None
-    range_end: str | None = None
+def sequence_deltas(text: str) -> list[int]:
+    """One number, or several with commas between them."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} are no deltas: give numbers such as 1 or 1,0,5") from None
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationBatch:
-    """The changes of one write request on one shard. It may hold none: the offset still counts."""
-
-    shard_id: int
-    offset: int
-    timestamp_ms: int
-    notifications: tuple[Notification, ...]
+def index_entry(text: str) -> tuple[str, str]:
+    """The name of an index and a secondary key."""
+    name, separator, secondary_key = text.partition("=")
+    if not separator:
+        raise ArgumentTypeError(f"{text!r} is no index entry: give NAME=SECONDARY")
+    return name, secondary_key

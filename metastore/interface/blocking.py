@@ -11,15 +11,13 @@ it, with what the contract says of cancelled calls, and the store goes on.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from metastore.interface.errors import StoreClosed
+from metastore.interface.loop_thread import LoopThread
 from metastore.interface.store import DEFAULT_SESSION_TIMEOUT_MS, MetadataStore, Session, Watch
 from metastore.interface.urls import Environment, open_store
 from metastore.interface.values import (
@@ -45,7 +43,7 @@ class BlockingStore:
     """A store whose methods block; a context manager that closes it."""
 
     def __init__(self, opener: Callable[[], Awaitable[MetadataStore]]) -> None:
-        self._thread = _LoopThread()
+        self._thread = LoopThread()
         try:
             self._store = self._thread.call(_awaited(opener))
         except BaseException:
@@ -217,7 +215,7 @@ class BlockingStore:
 class BlockingSession:
     """A session; its heartbeats go on in the background, whatever the program does."""
 
-    def __init__(self, session: Session, thread: _LoopThread) -> None:
+    def __init__(self, session: Session, thread: LoopThread) -> None:
         self.session = session
         self._thread = thread
 
@@ -255,18 +253,21 @@ class BlockingSession:
 class BlockingWatch:
     """The news of a range: an iterator of batches, for one thread at a time, to be used in `with`."""
 
-    def __init__(self, watch: Watch, thread: _LoopThread) -> None:
+    def __init__(self, watch: Watch, thread: LoopThread) -> None:
         self._watch = watch
         self._thread = thread
+        self._batch: WatchBatch | None = None  # one that arrived while the wait for it was interrupted
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> WatchBatch:
-        async def take() -> WatchBatch | None:
-            return await anext(self._watch, None)
+        async def take() -> None:
+            self._batch = await anext(self._watch, None)
 
-        batch = self._thread.call(take())
+        if self._batch is None:
+            self._thread.call(take())
+        batch, self._batch = self._batch, None
         if batch is None:
             raise StopIteration
         return batch
@@ -285,85 +286,3 @@ class BlockingWatch:
 
 async def _awaited(opener: Callable[[], Awaitable[T]]) -> T:
     return await opener()
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, and calls into it from other threads."""
-
-    def __init__(self) -> None:
-        self._is_stopped = False
-        self._lock = threading.RLock()  # re-entrant: garbage collection may finish an iterator at any point
-        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        # A daemon, so that a program that forgets to close its store ends all the same.
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="tidemark-blocking-store", daemon=True
-        )
-        self._thread.start()
-        self._loop, self._stopping = started.result()
-
-    async def _serve(self, started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
-        stopping = asyncio.Event()
-        started.set_result((asyncio.get_running_loop(), stopping))
-        await stopping.wait()
-        # What is still under way is cancelled by asyncio.run, and then waited for.
-
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs it on the loop and waits; if the wait is interrupted it is cancelled, and its end waited for."""
-        assert threading.current_thread() is not self._thread, "a blocking call on the store's own loop waits forever"
-        outcome, cancel = self._start(coroutine)
-        try:
-            return outcome.result()
-        except BaseException:
-            if not outcome.done():
-                cancel()
-                wait([outcome])  # a second interruption ends this one
-            raise
-
-    def finish(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Runs a clean-up, which a store that is closed has no need of; on the loop's own thread without waiting."""
-        if threading.current_thread() is self._thread:  # garbage collection chose this thread
-            outcome, _ = self._start(coroutine)
-            outcome.add_done_callback(lambda done: done.exception())
-            return
-        try:
-            self.call(coroutine)
-        except StoreClosed:
-            return
-
-    def stop(self) -> None:
-        """Ends the loop; whatever is under way ends with StoreClosed. Stopping twice does nothing."""
-        with self._lock:
-            if not self._is_stopped:
-                self._is_stopped = True
-                self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
-
-    def _start(self, coroutine: Coroutine[Any, Any, T]) -> tuple[Future[T], Callable[[], None]]:
-        outcome: Future[T] = Future()
-        tasks: list[asyncio.Task[T]] = []
-
-        def start() -> None:
-            tasks.append(self._loop.create_task(coroutine))
-            tasks[0].add_done_callback(lambda task: _settle(outcome, task))
-
-        def cancel() -> None:
-            with self._lock:
-                if not self._is_stopped:
-                    self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-
-        with self._lock:
-            if self._is_stopped:
-                coroutine.close()
-                raise StoreClosed("this store was closed: open another one")
-            # Taken in before `stop` has its turn, so the loop will start it, and ends it if it must.
-            self._loop.call_soon_threadsafe(start)
-        return outcome, cancel
-
-
-def _settle(outcome: Future[T], task: asyncio.Task[T]) -> None:
-    if task.cancelled():
-        outcome.set_exception(StoreClosed("the store was closed while the call was under way"))
-    elif (error := task.exception()) is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())

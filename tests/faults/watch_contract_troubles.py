@@ -19,8 +19,12 @@ BREAK_AFTER_BYTES_MAX = 40_000
 class Troubles:
     """Kills, and breaks of the line, in turn and at random."""
 
-    def __init__(self, server: ServerProcess, line: Line, seed: int, kills: int, breaks: int) -> None:
+    def __init__(
+        self, server: ServerProcess, line: Line, seed: int, kills: int, breaks: int, is_settled: bool = False
+    ) -> None:
         self.kills = 0
+        self._is_settled = is_settled
+        """Kills come between writes, and when the witness has seen all of them."""
         self._server = server
         self._line = line
         self._random = random.Random(seed)
@@ -33,9 +37,17 @@ class Troubles:
             await stage.notes.until_written(self._random.randint(1, WRITES_BETWEEN_MAX))
             if trouble == "break":
                 self._line.break_after(self._random.choice([0, self._random.randint(1, BREAK_AFTER_BYTES_MAX)]))
+            elif self._is_settled:
+                async with stage.notes.pause():
+                    await stage.settle()
+                    await self._kill()
+                    await stage.settle()
             else:
-                await asyncio.to_thread(self._server.restart, "kill")
-                self.kills += 1
+                await self._kill()
+
+    async def _kill(self) -> None:
+        await asyncio.to_thread(self._server.restart, "kill")
+        self.kills += 1
 
 
 def opener(address: str) -> OpenStore:

@@ -29,6 +29,13 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "metastore.log": ("metastore.clock", "metastore.faults"),
     "metastore.interface": ("metastore.clock", "metastore.faults"),
     "metastore.coordination": ("metastore.interface", "metastore.clock", "metastore.faults"),
+    "metastore.client": (
+        "metastore.interface",
+        "metastore.coordination",
+        "metastore.clock",
+        "metastore.commandline",
+        "metastore.tables",
+    ),
 }
 
 # What stands on the engine, side by side.
@@ -41,7 +48,6 @@ NEVER: Mapping[str, tuple[str, ...]] = {
     "metastore.watch": (*FRONTS, *ABOVE),
     "metastore.server": ("metastore.client", "metastore.providers", "metastore.coordination", "metastore.interface"),
     "metastore.providers": ("metastore.client", "metastore.server", "metastore.coordination"),
-    "metastore.client": ("metastore.server", "metastore.log"),
 }
 
 # grpcio's core has no stable interface: one place depends on it.

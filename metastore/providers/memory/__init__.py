@@ -8,6 +8,7 @@ that can go wrong between a client and a server can be made to happen, when a te
     ours, theirs = MemoryStore(data, Environment(clock)), MemoryStore(data, Environment(clock))  # two processes
 
     ours.script.fail("put", OutcomeUnknown("cut off"), prefix="/txn/", after=True)   # applied, and nobody told
+    lost = ours.script.lose("put", prefix="/a")                  # nobody told, and applied at lost.arrive()
     gate = ours.script.hold("transact")                          # stops there, until gate.release()
     ours.line.cut(Part.HEARTBEATS)                               # a frozen process: its sessions run out
     clock.advance_ms(20_000)                                     # now its owner takes the session for lost...
@@ -40,11 +41,11 @@ import threading
 from metastore.interface import Environment, InvalidUrl, StoreUrl
 from metastore.providers.memory.data import RETENTION_WRITES, SHARDS_MAX, MemoryData
 from metastore.providers.memory.line import Part
-from metastore.providers.memory.script import Gate, Script
+from metastore.providers.memory.script import Gate, LostWrites, Script
 from metastore.providers.memory.session import MemorySession
 from metastore.providers.memory.store import LACKS, MemoryStore
 
-__all__ = ["Gate", "MemoryData", "MemorySession", "MemoryStore", "Part", "Script", "open_memory"]
+__all__ = ["Gate", "LostWrites", "MemoryData", "MemorySession", "MemoryStore", "Part", "Script", "open_memory"]
 
 SORTINGS = ("hierarchical", "natural")
 

@@ -41,6 +41,7 @@ class Connection:
         """Lets a call take effect, in one step; other tasks have a turn before and behind it, as with any store."""
         arrival = await self.approach(method, keys)
         self._pass(arrival)
+        self.script.check_lost(arrival, lambda: self.data.locked(action))
         result = self.data.locked(action)
         arrival = Arrival(method, True, keys)
         await self.script.pass_gates(arrival, self._is_over, self.line.news)

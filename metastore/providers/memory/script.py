@@ -4,6 +4,8 @@
     store = MemoryStore(data, Environment(faults=script))
     script.fail("put", Unavailable("no leader"), prefix="/txn/", times=2)      # the next two, before they apply
     script.fail("put", OutcomeUnknown("cut"), prefix="/txn/", after=True)      # one more that applies, and fails
+    lost = script.lose("put", prefix="/txn/")                                  # one that fails, and applies later...
+    lost.arrive()                                                              # ...namely now, or never
     gate = script.hold("transact")                                             # all of them wait, until released
     await gate.arrived()
     gate.release()
@@ -114,6 +116,36 @@ class Gate:
             self.held.remove(held)
 
 
+class LostWrites:
+    """Writes whose callers have been told OutcomeUnknown, and that are still on their way."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[StoreError | None] = []
+        """What became of those that have arrived; nobody but the test hears of it."""
+        self._under_way: list[Callable[[], object]] = []
+
+    def add(self, apply: Callable[[], object]) -> None:
+        self._under_way.append(apply)
+
+    def arrive(self) -> None:
+        """All of them take effect, or are refused, in their order."""
+        writes, self._under_way = self._under_way, []
+        for apply in writes:
+            try:
+                apply()
+            except StoreError as error:
+                self.outcomes.append(error)
+            else:
+                self.outcomes.append(None)
+
+
+@dataclass(slots=True)
+class _Loss:
+    filter: _Filter
+    writes: LostWrites
+    times: int
+
+
 class Script(Faults):
     """Scripted faults; several stores may share one."""
 
@@ -123,6 +155,7 @@ class Script(Faults):
         self._beneath = beneath
         self._failures: list[_Failure] = []
         self._gates: list[Gate] = []
+        self._losses: list[_Loss] = []
 
     def fail(
         self,
@@ -146,9 +179,17 @@ class Script(Faults):
         self._gates.append(gate)
         return gate
 
+    def lose(self, method: str, *, prefix: str = "", times: int = 1) -> LostWrites:
+        """The next writes to such a key have an unknown outcome: they arrive when the test says so, or never."""
+        assert method in WRITES, "only writes have an outcome that can be unknown"
+        loss = _Loss(_Filter(method, prefix, False), LostWrites(), times)
+        self._losses.append(loss)
+        return loss.writes
+
     def clear(self) -> None:
-        """Nothing goes wrong any more; what is still held goes on."""
+        """Nothing goes wrong any more; what is still held goes on, what is lost is not found."""
         self._failures.clear()
+        self._losses.clear()
         for gate in self._gates:
             gate.release()
         self._gates.clear()
@@ -161,6 +202,16 @@ class Script(Faults):
         self.arrivals[arrival.point] += 1
         for gate in [gate for gate in self._gates if gate.filter.matches(arrival)]:
             await gate.hold(arrival, is_over, *bells)
+
+    def check_lost(self, arrival: Arrival, apply: Callable[[], object]) -> None:
+        """Raises OutcomeUnknown for a write that is to be lost, and keeps it for later."""
+        for loss in self._losses:
+            if loss.filter.matches(arrival):
+                loss.writes.add(apply)
+                loss.times -= 1
+                if not loss.times:
+                    self._losses.remove(loss)
+                raise OutcomeUnknown(f"{arrival.method} of {', '.join(arrival.keys)}: the answer was lost")
 
     def strike(self, arrival: Arrival) -> None:
         """Raises the error that this call is to have, if any."""

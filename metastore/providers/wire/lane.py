@@ -113,6 +113,11 @@ class Lane(ABC):
             operation.is_alone = True
         self.put_back(batch.operations)
 
+    def give_up(self, error: StoreError) -> None:
+        """Nothing can be sent, and that will not pass: everybody who waits hears of it."""
+        for operation in self.backlog.empty():
+            self.fail(operation, error)
+
     def in_trouble(self, why: str) -> None:
         """Remembers why nothing goes on, for those whose time runs out."""
         self._trouble = why
@@ -124,8 +129,7 @@ class Lane(ABC):
             if timer is not None:
                 timer.cancel()
         self._window.refuse_waiters(CLOSED)
-        for operation in self.backlog.empty():
-            self.fail(operation, StoreClosed(CLOSED))
+        self.give_up(StoreClosed(CLOSED))
         await self.stop()
 
     # -- deadlines

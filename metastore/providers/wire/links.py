@@ -159,21 +159,24 @@ class Links:
         """Puts feeds on the stream of the leader of their shard, when there is one: a watch waits for its server."""
         while True:
             try:
-                leader = await self._caller.reach(shard_id, CONNECT_ATTEMPT_S)
+                link = self._link_to(await self._caller.reach(shard_id, CONNECT_ATTEMPT_S))
                 break
             except Unavailable:
                 continue
             except StoreError as error:
                 _fail(feeds, error)
                 return
+        for feed in feeds:
+            if feed in self._feeds:
+                link.add(feed)
+
+    def _link_to(self, leader: str) -> Link:
         link = self._links.get(leader)
         if link is None:
             call = self._caller.channels.stream(leader, WATCH)
             link = self._links[leader] = Link(leader, call, self._backoff, self._recover)
             self._start(self._keep(link), f"watches at {leader}")
-        for feed in feeds:
-            if feed in self._feeds:
-                link.add(feed)
+        return link
 
     async def _keep(self, link: Link) -> None:
         failure = await link.run()

@@ -27,9 +27,9 @@ async def open_settings(settings: Settings, environment: Environment, make_watch
     clock, choice = environment.clock, environment.random
     channels = Channels(settings.security, TokenSource(settings.security.token_file, clock))
     topology = Topology(channels, settings.addresses, settings.namespace, clock, Backoff(choice))
+    caller = Caller(topology, channels, clock, choice, settings.request_timeout_s)
     try:
         await topology.open(settings.request_timeout_s)
-        caller = Caller(topology, channels, clock, choice, settings.request_timeout_s)
         service = await _describe(caller, settings.namespace)
     except BaseException:
         await topology.close()
@@ -37,8 +37,6 @@ async def open_settings(settings: Settings, environment: Environment, make_watch
         raise
     if service is None:
         return PlainStore(caller, settings, make_watch)
-    if service.key_sorting not in _SORTINGS:
-        raise StoreFailed(f"the server sorts keys in way {service.key_sorting}: use a newer version of this library")
     watches = Watches(caller, settings.namespace, service)
     return WireStore(caller, settings, _SORTINGS[service.key_sorting], watches)
 
@@ -51,4 +49,7 @@ async def _describe(caller: Caller, namespace: str) -> pb.DescribeResponse | Non
         reply = await caller.unary(shard_id, DESCRIBE, request, f"describe namespace {namespace!r}", repeatable=True)
     except MethodUnknown:
         return None
-    return pb.DescribeResponse.FromString(reply.message)
+    service = pb.DescribeResponse.FromString(reply.message)
+    if service.key_sorting not in _SORTINGS:
+        raise StoreFailed(f"the server sorts keys in way {service.key_sorting}: use a newer version of this library")
+    return service

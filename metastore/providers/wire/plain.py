@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from metastore.interface.errors import StoreFailed, Unsupported
+from metastore.interface.errors import StoreFailed
 from metastore.interface.store import Watch
 from metastore.interface.values import Range, Record
 from metastore.pb import oxia_pb2 as pb
 from metastore.providers.merging import StoreOrder
 from metastore.providers.tokens import TokenForm
 from metastore.providers.wire.protocol import from_wire
+from metastore.providers.wire.scans import IndexedKey
 
 
 class NotificationKind(Enum):
@@ -93,6 +94,9 @@ class PlainShards(Protocol):
     def scan_shard(self, shard: int, range: Range, index: str | None) -> AsyncGenerator[Record, None]:
         """The records of a range, or of a range of an index, in order, from one state of the shard."""
 
+    def index_entries(self, shard: int, range: Range, index: str) -> AsyncGenerator[IndexedKey, None]:
+        """The entries of a range of an index, in order: secondary keys, and keys of records. Not from one state."""
+
     async def get_many(self, shard: int, keys: Sequence[str], include_value: bool = True) -> list[Record | None]:
         """The records with these keys, each from a state that has every write acknowledged before."""
 
@@ -117,8 +121,3 @@ class MakeWatch(Protocol):
 
     def __call__(self, shards: PlainShards, request: WatchRequest) -> Watch:
         """The watch. It ends with the calls that it makes, and those end when the store is closed."""
-
-
-def refuse_watch(shards: PlainShards, request: WatchRequest) -> Watch:
-    """The emulation of who has none."""
-    raise Unsupported(f"watch of {request.range}: the server is a plain Oxia, which has no watches")

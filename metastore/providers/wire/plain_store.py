@@ -32,7 +32,7 @@ from metastore.providers.wire.plain import (
 from metastore.providers.wire.plain_entries import stored_index_name
 from metastore.providers.wire.plain_index import PlainIndexes
 from metastore.providers.wire.protocol import from_wire
-from metastore.providers.wire.scans import Pulled, Source, alone, decode_raw_keys, items, merged
+from metastore.providers.wire.scans import IndexedKey, Pulled, Source, alone, decode_raw_keys, items, merged
 from metastore.providers.wire.settings import Settings
 from metastore.providers.wire.store import WatchMaker, WireStore
 
@@ -173,6 +173,12 @@ class PlainStore(WireStore, PlainShards):
 
     def scan_shard(self, shard: int, range: Range, index: str | None) -> AsyncGenerator[Record, None]:
         return self.scan_shards([shard], range, index)
+
+    async def index_entries(self, shard: int, range: Range, index: str) -> AsyncGenerator[IndexedKey, None]:
+        await self._check_indexes()
+        async with aclosing(self._indexes.entries(shard, range, index)) as entries:
+            async for entry in entries:
+                yield entry
 
     async def get_many(self, shard: int, keys: Sequence[str], include_value: bool = True) -> list[Record | None]:
         gets = [self.get_on(shard, key, Comparison.EQUAL, None, include_value) for key in keys]

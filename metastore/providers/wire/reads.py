@@ -8,7 +8,7 @@ from collections import deque
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from metastore.interface.errors import StoreClosed, StoreFailed, Unavailable
+from metastore.interface.errors import StoreClosed, StoreError, StoreFailed, Unavailable
 from metastore.pb import oxia_pb2 as pb
 from metastore.providers.wire.backlog import Batch, Operation
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
@@ -74,6 +74,10 @@ class ReadLane(Lane):
             failure = await self._read(leader, batch, unanswered)
         except Unavailable as error:
             leader, failure = "", Failure(Fate.NOT_DONE, Unavailable, str(error), "")
+        except StoreError as error:
+            for operation in unanswered:
+                self.fail(operation, error)
+            return
         except asyncio.CancelledError:
             for operation in unanswered:
                 self.fail(operation, StoreClosed(CLOSED))

@@ -56,8 +56,8 @@ class TokenSource:
     def headers(self) -> Metadata:
         """The headers of one call."""
         if self._path is not None and self._clock.monotonic_s() - self._read_s >= TOKEN_RECHECK_S:
-            self._read_s = self._clock.monotonic_s()
             self._headers = _token_headers(self._path)
+            self._read_s = self._clock.monotonic_s()
         return self._headers
 
 

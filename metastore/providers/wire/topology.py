@@ -16,7 +16,7 @@ from metastore.providers.wire.patience import Backoff
 from metastore.providers.wire.protocol import ASSIGNMENTS, to_wire
 from metastore.providers.wire.routing import ShardMap, shard_map
 
-DOUBT_INTERVAL_S = 1.0
+DOUBT_INTERVAL_S = 0.25
 """A subscription that is younger than this is not made anew because somebody doubts what it says."""
 
 

@@ -10,7 +10,7 @@ from metastore.interface.values import ABSENT, Condition, Operation, Put, PutRes
 from metastore.pb import oxia_pb2, tidemark_pb2
 from metastore.providers.wire.answers import version_of
 from metastore.providers.wire.protocol import from_wire, to_wire
-from metastore.providers.wire.requests import delete_body, put_body
+from metastore.providers.wire.requests import checked_version, delete_body, put_body
 
 
 def transact_request(
@@ -23,7 +23,8 @@ def transact_request(
     """A TransactRequest; `session` is an id on the shard, and an identity."""
     request = tidemark_pb2.TransactRequest(shard=shard_id)
     for condition in conditions:
-        request.conditions.add(key=to_wire(condition.key), version_id=condition.version_id)
+        version_id = checked_version(condition.key, condition.version_id)
+        request.conditions.add(key=to_wire(condition.key), version_id=version_id)
     for operation in operations:
         entry = request.operations.add()
         if isinstance(operation, Put):

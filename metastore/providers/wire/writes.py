@@ -9,7 +9,7 @@ from itertools import chain
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from metastore.interface.errors import StoreClosed, StoreFailed, Unavailable
+from metastore.interface.errors import StoreClosed, StoreError, StoreFailed, Unavailable
 from metastore.pb import oxia_pb2 as pb
 from metastore.providers.wire.backlog import Batch, Kind
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
@@ -71,10 +71,13 @@ class WriteLane(Lane):
                 continue
             try:
                 leader = await self.caller.reach(self.shard_id, CONNECT_ATTEMPT_S)
+                failure = await self._converse(leader)
             except Unavailable as error:
                 self.in_trouble(str(error))
                 continue
-            failure = await self._converse(leader)
+            except StoreError as error:
+                self.give_up(error)
+                continue
             self.in_trouble(failure.text)
             self._conclude(failure, leader)
             if failure.fate is not Fate.REFUSED:

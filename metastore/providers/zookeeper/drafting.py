@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from metastore.clock import Clock
 from metastore.engine.keys import KeyOrder
-from metastore.interface import StoreError
-from metastore.providers.zookeeper.connection import Connection
+from metastore.interface import StoreError, StoreFailed
+from metastore.providers.zookeeper.connection import Conflict, Connection
 from metastore.providers.zookeeper.head import Head
 from metastore.providers.zookeeper.layout import Layout
 from metastore.providers.zookeeper.operations import Operation, bytes_of
 from metastore.providers.zookeeper.plans import Plan
 from metastore.providers.zookeeper.stage import Stage
-from metastore.providers.zookeeper.view import Missing, View
+from metastore.providers.zookeeper.view import Inconsistent, Missing, Node, View
 from metastore.providers.zookeeper.write import Write, trim
 
 
@@ -36,6 +36,8 @@ class Draft:
     """Empty if nothing is to be changed."""
     size_bytes: int
     """Of what the plans ask for; what trims the log comes on top of it."""
+    asking: int
+    """How many writers ask for room."""
 
     @property
     def first_entry(self) -> int:
@@ -50,13 +52,17 @@ class Drafter:
         self._layout = layout
         self._order = order
         self._clock = clock
-        self._identity = uuid4().hex
+        self.identity = uuid4().hex
+        """Of the one who writes; no two have the same."""
         self._drafts = 0
 
     async def draft(self, plans: Sequence[Plan[Any]]) -> Draft:
-        """Carries out the plans on a stage, each upon the one before."""
+        """Carries out the plans on a stage, each upon the one before. Conflict if somebody wrote meanwhile.
+
+        Not all of those who write meanwhile are noticed here: the commit notices them.
+        """
         self._drafts += 1
-        writer = f"{self._identity}-{self._drafts}"
+        writer = f"{self.identity}-{self._drafts}"
         known = View()
         while True:
             stage = Stage(known, self._layout.tables)
@@ -68,15 +74,25 @@ class Drafter:
                 break
             except Missing as error:
                 missing = error
+            except Inconsistent as error:
+                await self._blame(known.nodes[self._layout.head], error)
             nodes = dict.fromkeys(missing.nodes)
             if self._layout.head not in known.nodes:
                 # Nothing may be older than the head that the commit will compare.
-                nodes = {self._layout.head: None, **nodes}
+                nodes = {self._layout.head: None, self._layout.askers: None, **nodes}
             await self._connection.learn(known, list(nodes), list(dict.fromkeys(missing.names)))
         head = known.nodes[self._layout.head]
         assert head is not None, "a store has a head"
-        operations = self._operations(stage)
-        return Draft(writer, Head.decode(head.data), head.version, tuple(outcomes), operations, size_bytes)
+        askers = known.nodes[self._layout.askers]
+        return Draft(
+            writer=writer,
+            head=Head.decode(head.data),
+            head_version=head.version,
+            outcomes=tuple(outcomes),
+            operations=self._operations(stage),
+            size_bytes=size_bytes,
+            asking=0 if askers is None else askers.children,
+        )
 
     def _operations(self, stage: Stage) -> tuple[Operation, ...]:
         return () if stage.is_unchanged else tuple(stage.operations(self._layout.head))
@@ -108,6 +124,15 @@ class Drafter:
 
     async def is_current(self, draft: Draft) -> bool:
         """Whether the head is still the one that the draft is good for."""
+        return await self._head_version() == draft.head_version
+
+    async def _blame(self, head: Node | None, error: Inconsistent) -> NoReturn:
+        """Finds out why what was read does not fit together."""
+        if head is None or await self._head_version() != head.version:
+            raise Conflict("somebody wrote between two reads") from error
+        raise StoreFailed(f"the znodes of the store are damaged: {error}") from error
+
+    async def _head_version(self) -> int:
         node = await self._connection.node(self._layout.head)
         assert node is not None, "a store has a head"
-        return node.version == draft.head_version
+        return node.version

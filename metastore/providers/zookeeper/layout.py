@@ -8,6 +8,7 @@
     ROOT/sequences/NAME                      the greatest key of a sequence
     ROOT/sessions/ID                         ephemeral: there while the session is
     ROOT/owners/ID/NAME                      the ephemeral records of a session
+    ROOT/asking/ID                           ephemeral: a writer that needs room, see `courtesy`
 
 A key is cut at its last slash into a directory and a leaf: so one level of a path is one list of children, and a
 range asks only for the directories that it meets. Directories come with their first child and go with their last.
@@ -76,7 +77,11 @@ class Layout:
         self.sequences = f"{root}/sequences"
         self.sessions = f"{root}/sessions"
         self.owners = f"{root}/owners"
-        self.tables = (self.log, self.records, self.indexes, self.sequences, self.sessions, self.owners)
+        self.askers = f"{root}/asking"
+        self.tables = (
+            *(self.log, self.records, self.indexes, self.sequences),
+            *(self.sessions, self.owners, self.askers),
+        )
         """What is always there, and whose children come and go."""
 
     def log_entry(self, number: int) -> str:
@@ -103,6 +108,9 @@ class Layout:
 
     def session(self, session_id: int) -> str:
         return f"{self.sessions}/{session_name(session_id)}"
+
+    def asking(self, identity: str) -> str:
+        return f"{self.askers}/{identity}"
 
     def owned_by(self, session_id: int) -> str:
         """The list of a session's records."""

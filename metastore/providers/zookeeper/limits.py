@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-ZK_VALUE_BYTES_MAX = 448 << 10
+ZK_VALUE_BYTES_MAX = 500_000
 """Of one value. A write carries the new value and, for the change log, the one it replaces, in one request."""
-ZK_WRITE_BYTES_MAX = 1_000_000
+ZK_WRITE_BYTES_MAX = 1_010_000
 """Of one write as ZooKeeper gets it: ZooKeeper's own limit, jute.maxbuffer, is 1,048,575 bytes unless it is set."""
 REQUEST_BYTES_MAX = 1_030_000
 """What removals may grow to, so that nothing that could be stored is too large to be removed."""
@@ -23,6 +23,11 @@ SWEEP_RECORDS_MAX = 500
 """Records that one write removes at most, of a range or of a session that has ended; more are removed in portions."""
 SWEEP_BYTES_MAX = 600_000
 """Of one such portion, as it is estimated."""
+
+CONFLICTS_BEFORE_ASKING = 8
+"""After so many a writer asks the others for room."""
+ROOM_S = 0.05
+"""So long they pause between two writes then."""
 
 LOG_ENTRIES_MAX = 10_000
 """Writes that are kept for watches and scans."""

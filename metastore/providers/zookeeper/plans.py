@@ -24,6 +24,7 @@ from metastore.providers.zookeeper.limits import SWEEP_BYTES_MAX, SWEEP_RECORDS_
 from metastore.providers.zookeeper.listing import identities_owned, rows_of
 from metastore.providers.zookeeper.records import Stored
 from metastore.providers.zookeeper.selection import select
+from metastore.providers.zookeeper.view import Inconsistent
 from metastore.providers.zookeeper.write import Author, Write
 
 T = TypeVar("T")
@@ -190,7 +191,8 @@ def end_session(session_id: int, is_forced: bool) -> Plan[bool]:
         stored = write.prepare_removals(identities)
         portion = _portion(stored)
         for each in portion:
-            assert each.header.version.session_id == session_id, "a session's list has its records, and no others"
+            if each.header.version.session_id != session_id:
+                raise Inconsistent(f"{each.identity} should be of session {session_id}")
             write.remove(each)
         return bool(portion)
 

@@ -81,23 +81,31 @@ class ZookeeperSession(Session):
             await self._pause(self.remaining_s)
 
     async def close(self) -> None:
-        if self.is_lost:
-            return
-        self._ended.set()
-        try:
+        if not self.is_lost:
+            self._ended.set()
             await self._end_records(self.author.session_id)
-        finally:
-            await asyncio.shield(self._keeper)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the session is left here."""
+        return self._keeper.done()
 
     async def drop(self) -> None:
-        """The store is closed: the session is left to expire."""
+        """The store is closed: the session is left to expire, if it has not ended, and nothing is left here."""
         if not self._ended.is_set():
             self._is_dropped = True
             self._ended.set()
-        await asyncio.shield(self._keeper)
+        await asyncio.wait([self._keeper])
 
     async def _keep(self) -> None:
-        """Sends heartbeats until the session has ended, in one way or another, and then ends the connection."""
+        """Lets the heart beat until the session has ended, in one way or another, and then ends the connection."""
+        heart = asyncio.create_task(self._beat())
+        await self._ended.wait()
+        heart.cancel()
+        await asyncio.wait([heart])
+        await (self._connection.drop() if self._is_dropped else self._connection.close())
+
+    async def _beat(self) -> None:
         while not self.is_lost:
             begun_s = self._clock.monotonic_s()
             try:
@@ -112,7 +120,6 @@ class ZookeeperSession(Session):
                 self._reliable_until_s = begun_s + self.timeout_ms / 1000
             await self._pause(self.timeout_ms / 1000 / HEARTBEATS_PER_TIMEOUT)
         self._ended.set()
-        await (self._connection.drop() if self._is_dropped else self._connection.close())
 
     async def _pause(self, pause_s: float) -> None:
         """Waits, but not beyond the end of the session."""

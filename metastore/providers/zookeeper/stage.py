@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from metastore.providers.zookeeper.layout import Spot
 from metastore.providers.zookeeper.operations import Kind, Operation
-from metastore.providers.zookeeper.view import Node, View
+from metastore.providers.zookeeper.view import Inconsistent, Node, View
 
 Mark = tuple[dict[str, "Node | None"], frozenset[str]]
 
@@ -55,20 +55,22 @@ class Stage(View):
 
     def create(self, path: str, data: bytes) -> None:
         """Creates a znode of which something else says that it is not there."""
-        assert self.nodes.setdefault(path, None) is None, f"{path} is created, and is there"
+        if self.nodes.setdefault(path, None) is not None:
+            raise Inconsistent(f"{path} should not be there")
         self._create(path, data)
 
     def remove(self, path: str) -> None:
         """Removes a znode, and the directories above it that it leaves empty."""
         node = self.node(path)
-        assert node is not None, f"{path} is removed, and is not there"
-        assert node.children == 0, f"{path} is removed, and has children"
+        if node is None or node.children > 0:
+            raise Inconsistent(f"{path} should be there, without children")
         self._changed[path] = None
         parent = _parent(path)
         if parent in self._tables:
             return
         above = self.node(parent)
-        assert above is not None, f"{path} is there, and the directory above it is not"
+        if above is None or above.children < 1:
+            raise Inconsistent(f"{parent} should be there, with a child")
         self._changed[parent] = above._replace(children=above.children - 1)
         if above.children == 1:
             self.remove(parent)
@@ -81,7 +83,8 @@ class Stage(View):
         parent = _parent(path)
         if parent not in self._tables:
             above = self.node(parent)
-            assert above is not None, f"{path} is created, and the directory above it is not there"
+            if above is None:
+                raise Inconsistent(f"{parent} should be there")
             self._changed[parent] = above._replace(children=above.children + 1)
         self._changed[path] = Node(data)
 

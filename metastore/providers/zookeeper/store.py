@@ -216,7 +216,7 @@ class ZookeeperStore(MetadataStore):
         session = await open_session(
             settings.servers, self._layout, timeout_ms, identity, settings.patience_s, self._clock, self._end_session
         )
-        self._sessions = {session, *[each for each in self._sessions if not each.is_lost]}
+        self._sessions = {session, *[each for each in self._sessions if not each.is_over]}
         if self._is_closed:
             await session.drop()
         self._check_open()

@@ -33,6 +33,10 @@ class Missing(Exception):
         """Paths whose children's names are needed."""
 
 
+class Inconsistent(Exception):
+    """What was read does not fit together: it is of several moments, or the tree is damaged."""
+
+
 @dataclass(slots=True)
 class View:
     """A part of the tree."""

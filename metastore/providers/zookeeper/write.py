@@ -27,6 +27,7 @@ from metastore.providers.zookeeper.listing import identities_in
 from metastore.providers.zookeeper.records import Header, Stored
 from metastore.providers.zookeeper.sequences import greatest_of, next_key, numbers_of, prefixes_of
 from metastore.providers.zookeeper.stage import Stage
+from metastore.providers.zookeeper.view import Inconsistent
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,8 @@ def trim(stage: Stage, layout: Layout) -> None:
     while oldest < end and (head.next - oldest > LOG_ENTRIES_MAX or log_bytes > LOG_BYTES_MAX):
         path = layout.log_entry(oldest)
         node = stage.node(path)
-        assert node is not None, f"the log begins at {oldest}, and {path} is not there"
+        if node is None:
+            raise Inconsistent(f"{path} should be there: the log begins at {oldest}")
         stage.remove(path)
         oldest, log_bytes = oldest + 1, log_bytes - len(node.data)
     stage.put(Spot(layout.head), replace(head, oldest=oldest, log_bytes=log_bytes).encode())

@@ -28,13 +28,16 @@ from metastore.interface import (
 from metastore.providers.zookeeper.batching import Cut
 from metastore.providers.zookeeper.changes import LogEntry
 from metastore.providers.zookeeper.connection import Conflict, Connection
+from metastore.providers.zookeeper.courtesy import Courtesy
 from metastore.providers.zookeeper.drafting import Draft, Drafter
 from metastore.providers.zookeeper.head import Head
 from metastore.providers.zookeeper.layout import Layout
 from metastore.providers.zookeeper.limits import (
+    CONFLICTS_BEFORE_ASKING,
     CONFLICTS_MAX,
     GROUP_WRITES_MAX,
     REQUEST_BYTES_MAX,
+    ROOM_S,
     WAITING_WRITES_MAX,
     ZK_WRITE_BYTES_MAX,
 )
@@ -88,6 +91,8 @@ class Writer:
         self._patience_s = patience_s
         self._choice = choice
         self._faults = faults
+        self._courtesy = Courtesy(connection, layout, drafter.identity)
+        self._is_asked_for_room = False
         self._waiting: deque[_Request] = deque()
         self._arrived = asyncio.Event()
         self._worker = asyncio.create_task(self._work())
@@ -122,6 +127,8 @@ class Writer:
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
+            if self._is_asked_for_room:
+                await asyncio.sleep(ROOM_S)
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), GROUP_WRITES_MAX))]
             if not self._waiting:
                 self._arrived.clear()
@@ -135,6 +142,7 @@ class Writer:
                 _settle(group, [failure] * len(group))
             finally:
                 _refuse(group)
+            await self._courtesy.thank()
 
     def _put_back(self, group: list[_Request], kept: int) -> None:
         """Takes all but the first of a group out of it again."""
@@ -150,21 +158,11 @@ class Writer:
         conflicts = 0
         while True:
             group[:] = [request for request in group if request.is_wanted]
-            if not group:
-                return
-            draft = await self._drafter.draft([request.plan for request in group])
-            if draft.head.sweep is not None:
-                await self._sweep()
-                continue
-            if draft.size_bytes > ZK_WRITE_BYTES_MAX and len(group) > 1:
-                self._put_back(group, len(group) // 2)
-                continue
-            self._check_size(draft, group[0])
-            self._put_back(group, len(draft.outcomes))
-            if await self._is_committed(draft, group):
-                _settle(group, draft.outcomes)
+            if not group or await self._attempt(group):
                 return
             conflicts += 1
+            if conflicts >= CONFLICTS_BEFORE_ASKING:
+                await self._courtesy.ask()
             if conflicts >= CONFLICTS_MAX:
                 raise Overloaded(
                     f"others were faster {conflicts} times (CONFLICTS_MAX), and nothing was done: write less often"
@@ -172,14 +170,31 @@ class Writer:
             longest_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * conflicts)
             await asyncio.sleep(self._choice.uniform(0, longest_s))
 
-    @staticmethod
-    def _check_size(draft: Draft, request: _Request) -> None:
-        allowed = REQUEST_BYTES_MAX if request.is_removal else ZK_WRITE_BYTES_MAX
-        if draft.size_bytes > allowed:
+    async def _attempt(self, group: list[_Request]) -> bool:
+        """Commits the group, or as much of it as goes together; False if somebody else was faster."""
+        try:
+            draft = await self._drafter.draft([request.plan for request in group])
+            while draft.head.sweep is not None:
+                await self._sweep()
+                draft = await self._drafter.draft([request.plan for request in group])
+        except Conflict:
+            return False
+        self._is_asked_for_room = self._courtesy.is_asked(draft.asking)
+        if draft.size_bytes > ZK_WRITE_BYTES_MAX and len(group) > 1:
+            self._put_back(group, len(group) // 2)
+            return await self._attempt(group)
+        if draft.size_bytes > (REQUEST_BYTES_MAX if group[0].is_removal else ZK_WRITE_BYTES_MAX):
+            if not await self._drafter.is_current(draft):
+                return False
             raise LimitExceeded(
                 f"the write would send ZooKeeper {draft.size_bytes} bytes, with what it replaces and its index "
                 f"entries: {ZK_WRITE_BYTES_MAX} are possible (ZK_WRITE_BYTES_MAX)"
             )
+        self._put_back(group, len(draft.outcomes))
+        if not await self._is_committed(draft, group):
+            return False
+        _settle(group, draft.outcomes)
+        return True
 
     async def _sweep(self) -> None:
         """Removes a portion of the range that the head says is gone, unless somebody else is faster."""

@@ -108,12 +108,6 @@ async def test_iterators_that_were_begun_end_with_the_store(store: MetadataStore
     assert len(rest) == 2999, "a scan that does not fail is complete"
 
 
-async def test_opening_refuses_what_is_no_url() -> None:
-    for url in ("", "memory", "://x", "nobody-knows://x", "memory://x?a", "memory://?shards=1&shards=2", "memory://#x"):
-        with pytest.raises(InvalidUrl):
-            await open_store(url)
-
-
 async def test_opening_refuses_unknown_options(store: MetadataStore, open_url: str) -> None:
     await store.close()
     joint = "&" if "?" in open_url else "?"

@@ -57,6 +57,15 @@ async def test_a_closed_session_makes_no_records(store: MetadataStore, place: Pl
     assert await store.get(place.key("a")) is None
 
 
+async def test_a_session_is_lost_from_its_close_on(store: MetadataStore) -> None:
+    session = await store.open_session()
+    closing = asyncio.ensure_future(session.close())
+    await asyncio.sleep(0)
+    assert session.is_lost
+    assert session.remaining_s == 0
+    await closing
+
+
 async def test_wait_lost_returns_at_the_close(store: MetadataStore) -> None:
     session = await store.open_session()
     waiting = [asyncio.ensure_future(session.wait_lost()) for _ in range(3)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from store_helpers import Follower, Place, collect
 
-from metastore.interface import ChangeKind, Index, MetadataStore, Range, exactly
+from metastore.interface import ChangeKind, Index, MetadataStore, Range, TokenExpired, exactly
+from support.stores import Subject
 
 
 async def begin(follower: Follower) -> Follower:
@@ -115,7 +117,7 @@ async def test_an_open_end_reaches_to_the_end_of_the_index(store: MetadataStore,
         await followers[1].until(lambda state: set(state) == set(expected))
 
 
-async def test_an_index_watch_is_resumed(store: MetadataStore, place: Place) -> None:
+async def test_an_index_watch_is_resumed(store: MetadataStore, subject: Subject, place: Place) -> None:
     index = place.index()
     await store.put(place.key("a"), b"1", indexes=[(index, "in")])
     async with store.watch(exactly("in"), index=index) as watch:
@@ -126,8 +128,29 @@ async def test_an_index_watch_is_resumed(store: MetadataStore, place: Place) -> 
     async with store.watch(exactly("in"), index=index, resume=token) as watch:
         resumed = Follower(watch, state)
         resumed.token = token
+        if "what was in a range" in subject.faults:
+            with pytest.raises(TokenExpired):
+                await resumed.until_values({place.key("b"): b"3"})
+            return
         await resumed.until_values({place.key("b"): b"3"})
     assert {change.kind for change in resumed.changes} == {ChangeKind.LEFT, ChangeKind.CREATED}
+
+
+async def test_an_index_watch_is_resumed_where_records_are_new(store: MetadataStore, place: Place) -> None:
+    """Which every store can: what is created since the token was in no range before."""
+    index = place.index()
+    async with store.watch(exactly("in"), index=index) as watch:
+        follower = await begin(Follower(watch))
+    state, token = dict(follower.state), follower.token
+    await store.put(place.key("a"), b"1", indexes=[(index, "in")])
+    await store.put(place.key("b"), b"2", indexes=[(index, "out")])
+    async with store.watch(exactly("in"), index=index, resume=token) as watch:
+        resumed = Follower(watch, state)
+        resumed.token = token
+        await resumed.until_values({place.key("a"): b"1"})
+        await store.put(place.key("b"), b"3", indexes=[(index, "in")])
+        await store.delete(place.key("a"))
+        await resumed.until_values({place.key("b"): b"3"})
 
 
 async def test_an_index_watch_of_one_partition(store: MetadataStore, place: Place) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from store_helpers import Follower, OpenStore, Place, by_shard
 
-from metastore.interface import BatchKind, ChangeKind, InvalidToken, MetadataStore, Range
+from metastore.interface import BatchKind, ChangeKind, InvalidToken, MetadataStore, Range, TokenExpired
+from support.stores import Subject
 
 
 async def token_of(store: MetadataStore, range: Range, **options: Any) -> str:
@@ -150,7 +151,9 @@ async def begun(store: MetadataStore, **options: Any) -> None:
         await waiting
 
 
-async def test_a_snapshot_and_a_token_lead_to_the_same(store: MetadataStore, place: Place) -> None:
+async def test_a_snapshot_and_a_token_lead_to_the_same(
+    store: MetadataStore, subject: Subject, place: Place
+) -> None:
     """Two watches of the same range, one resumed again and again, end with the same state."""
     steady, token, state = Follower(store.watch(place.range)), None, None
     await steady.begin()
@@ -158,6 +161,10 @@ async def test_a_snapshot_and_a_token_lead_to_the_same(store: MetadataStore, pla
         await store.put(place.key(f"{number % 3}"), b"%d" % number)
         if number % 4 == 3:
             await store.delete_range(place.range)
+            if "what was in a range" in subject.faults:
+                with pytest.raises(TokenExpired):
+                    await begun(store, range=place.range, resume=token)
+                token = None
         async with store.watch(place.range, resume=token) as watch:
             follower = Follower(watch, state)
             follower.token = token

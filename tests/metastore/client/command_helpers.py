@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from metastore.client.commands.parser import register
+from metastore.client.parser import register
 from metastore.commandline import EXIT_SUCCESS, main
 
 PROGRAM = (
-    "import sys; from metastore.commandline import main; from metastore.client.commands.parser import register; "
+    "import sys; from metastore.commandline import main; from metastore.client.parser import register; "
     "sys.exit(main(None, [register]))"
 )
 WAIT_S = 30.0

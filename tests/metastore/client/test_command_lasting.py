@@ -6,12 +6,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from command_helpers import WAIT_S, CommandLine, json_of, line_of, program
 
-from metastore.commandline import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SUCCESS
-from metastore.interface import BlockingStore
+from metastore.client.following import Following
+from metastore.commandline import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SUCCESS, CommandError
+from metastore.interface import BatchKind, BlockingStore, BlockingWatch, TokenExpired, WatchBatch
 from support.server import ServerProcess
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -107,6 +109,19 @@ def test_a_watch_of_an_index_is_exact_if_asked(embedded: str, capsys: pytest.Cap
 
     assert seen() == {"/2", "/20", "/200"}
     assert seen("--exact") == {"/2"}
+
+
+def test_a_watch_that_breaks_off_says_where_to_go_on() -> None:
+    def breaking() -> Iterator[WatchBatch]:
+        yield WatchBatch(BatchKind.PROGRESS, token="first")
+        yield WatchBatch(BatchKind.PROGRESS, token="second")
+        raise TokenExpired("too late")
+
+    with Following(cast(BlockingWatch, breaking())) as following:
+        batches = following.batches()
+        assert [next(batches).token, next(batches).token] == ["first", "second"]
+        with pytest.raises(CommandError, match=r"too late .*--from-token second"):
+            next(batches)
 
 
 def test_notifications_are_printed_as_they_come(url: str, store: BlockingStore) -> None:

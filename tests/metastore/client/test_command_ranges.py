@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from metastore.client.commands.ranges import prefix_range
+from metastore.client.ranges import prefix_range
 from metastore.engine.keys import KeyOrder, key_order
 from metastore.interface import ALL, InvalidRequest, Range, children_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_helpers import CommandLine, fields
 
-from metastore.client.commands.parser import register
+from metastore.client.parser import register
 from metastore.commandline import EXIT_FAILURE, EXIT_SUCCESS, EXIT_USAGE, main
 from metastore.interface import BlockingStore
 from support.server import ServerProcess

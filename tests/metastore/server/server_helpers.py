@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -52,6 +53,11 @@ def health(address: str, credentials: grpc.ChannelCredentials | None = None) -> 
             HEALTH_CHECK, response_deserializer=health_pb2.HealthCheckResponse.FromString
         )
         return int(check(b"", timeout=WITHIN_S, wait_for_ready=True).status)
+
+
+def store_url(server: ServerProcess, **options: object) -> str:
+    """The URL of a server's store."""
+    return f"oxia://{server.address}?{urlencode(options)}"
 
 
 def is_free(port: int) -> bool:

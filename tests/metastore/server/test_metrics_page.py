@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from server_helpers import store_url
 
-from metastore.client.client import Client
 from metastore.engine.statistics import COUNTS, SECONDS, Histogram
+from metastore.interface import BatchKind, BlockingStore, BlockingWatch, Range
+from metastore.pb import oxia_pb2 as pb
 from metastore.server.metrics import COUNTERS, GAUGES, HISTOGRAMS, WATCH_COUNTERS, WATCH_GAUGES
 from metastore.server.router import OWN_METHODS
 from support.server import ServerProcess
-from support.wire import METHODS
+from support.wire import METHODS, WireClient
 
 SHARDS = 2
 CALLS = "tidemark_calls"
@@ -82,37 +84,51 @@ def test_every_family_is_there_for_every_shard(server: ServerProcess) -> None:
     assert {sample.labels["method"] for sample in families[CALLS].samples} == {*METHODS, *OWN_METHODS}
 
 
+def tell(watch: BlockingWatch, count: int) -> None:
+    """Takes so many changes from a watch."""
+    while count > 0:
+        count -= len(next(watch).changes)
+    assert count == 0
+
+
 def test_what_is_done_is_counted(server: ServerProcess) -> None:
     before = samples(server)
-    with Client(server.address) as client, client.notifications():
+    with BlockingStore.open(store_url(server)) as store, store.watch() as watch, WireClient(server.address) as wire:
+        while next(watch).kind is not BatchKind.SNAPSHOT_END:
+            pass
+        stream = wire.open("GetNotifications", pb.NotificationsRequest(shard=0))
+        stream.next()
         for place in range(5):
-            client.put(f"/key-{place}", b"value")
-        assert len(list(client.range_scan())) == 5
-        assert len(list(client.list())) == 5
-        client.get("/key-0")
-        client.delete("/key-0")
-        client.delete_range("/key-0", "/key-9")
-        session = client.session()
-        client.put("/mine", b"", session=session)
-        during = samples(server)
-        session.close()
+            store.put(f"/key-{place}", b"value")
+        assert len(list(store.scan())) == 5
+        assert len(list(store.list())) == 5
+        store.get("/key-0")
+        store.delete("/key-0")
+        store.delete_range(Range("/key-0", "/key-9"))
+        tell(watch, 5 + 5)
+        with store.open_session():
+            during = samples(server)
+        stream.cancel()
     after = samples(server)
 
     def growth(name: str) -> float:
         return in_all(after, name) - in_all(before, name)
 
-    assert growth("oxia_server_db_puts_total") == 6
+    assert growth("oxia_server_db_puts_total") == 5
     assert growth("oxia_server_db_deletes_total") == 1
     assert growth("oxia_server_db_delete_ranges_total") == SHARDS
     assert growth("oxia_server_db_gets_total") == 1
-    assert growth("oxia_server_db_range_scans_total") == SHARDS
+    assert growth("oxia_server_db_range_scans_total") == 2 * SHARDS  # the scan, and the snapshot of the watch
     assert growth("oxia_server_db_lists_total") == SHARDS
     assert growth("tidemark_log_appended_bytes_total") > 0
     assert growth("tidemark_write_seconds_count") == growth("tidemark_log_next_offset")
+    assert growth("tidemark_watch_changes_total") == 5 + 5
     assert in_all(during, "oxia_server_session_active") == 1
     assert in_all(after, "oxia_server_session_active") == 0
-    assert in_all(during, "tidemark_notification_streams") == SHARDS
+    assert in_all(during, "tidemark_notification_streams") == 1
+    assert in_all(during, "tidemark_watches") == SHARDS
     assert in_all(after, "tidemark_shard_up") == SHARDS
     calls = {labels[0][1]: value for (name, labels), value in after.items() if name == f"{CALLS}_total"}
-    assert calls["Write"] == 6 + 1 + SHARDS
+    assert calls["WriteStream"] == SHARDS
+    assert calls["Watch"] == calls["Describe"] == calls["GetNotifications"] == 1
     assert calls["CreateSession"] == calls["CloseSession"] == 1

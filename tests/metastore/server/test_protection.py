@@ -10,11 +10,9 @@ from typing import Any
 
 import grpc
 import pytest
-from server_helpers import SERVING, health, run_server
+from server_helpers import SERVING, health, run_server, store_url
 
-from metastore.client.client import Client
-from metastore.client.errors import AccessDenied
-from metastore.client.security import Security
+from metastore.interface import AccessDenied, BlockingStore
 from metastore.pb import oxia_pb2 as pb
 from support.ports import LOOPBACK
 from support.server import ServerProcess
@@ -99,9 +97,9 @@ def test_tls(server_identity: Identity, known: Identity) -> None:
         assert asked(server, server.credentials).code is grpc.StatusCode.OK
         assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, known.credentials()).code is grpc.StatusCode.UNAVAILABLE  # trusts somebody else
-        with Client(server.address, security=Security(ca_file=server_identity.certificate)) as client:
-            client.put("/a", b"1")
-            assert client.get("/a").value == b"1"
+        with BlockingStore.open(store_url(server, ca_file=server_identity.certificate)) as store:
+            store.put("/a", b"1")
+            assert list(store.list()) == ["/a"]
         assert server.terminate() == 0
 
 
@@ -113,12 +111,12 @@ def test_mutual_tls(directory: Path, server_identity: Identity, known: Identity)
         assert asked(server, server_identity.credentials()).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, server_identity.credentials(stranger)).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
-        security = Security(
-            ca_file=server_identity.certificate, cert_file=known.certificate, key_file=known.key
+        url = store_url(
+            server, ca_file=server_identity.certificate, cert_file=known.certificate, key_file=known.key
         )
-        with Client(server.address, security=security) as client:
-            client.put("/a", b"1")
-            assert client.get("/a").value == b"1"
+        with BlockingStore.open(url) as store:
+            store.put("/a", b"1")
+            assert list(store.list()) == ["/a"]
 
 
 # ---- tokens
@@ -132,12 +130,15 @@ def guarded(directory: Path) -> Iterator[ServerProcess]:
         yield server
 
 
-def test_who_has_a_token_gets_in(guarded: ServerProcess) -> None:
-    with Client(guarded.address, security=Security(token="s3cret")) as client:
-        client.put("/a", b"1")
-        assert list(client.list()) == ["/a"]
-    with Client(guarded.address, security=Security(token="guessed")) as stranger, pytest.raises(AccessDenied):
-        stranger.get("/a")
+def test_who_has_a_token_gets_in(guarded: ServerProcess, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    with BlockingStore.open(store_url(guarded, token_file=token)) as store:
+        store.put("/a", b"1")
+        assert list(store.list()) == ["/a"]
+    token.write_text("guessed\n")
+    with pytest.raises(AccessDenied):
+        BlockingStore.open(store_url(guarded, token_file=token))
 
 
 @pytest.mark.parametrize("header", [None, "Bearer guessed", "Basic s3cret", "Bearer"])

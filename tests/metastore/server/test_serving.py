@@ -10,9 +10,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
-from server_helpers import SERVING, health, run_server
+from server_helpers import SERVING, health, run_server, store_url
 
-from metastore.client.client import Client
+from metastore.interface import BlockingStore
 from metastore.pb import oxia_pb2 as pb
 from metastore.server.router import OWN_SERVICE_NAME
 from support.server import ServerProcess
@@ -52,8 +52,8 @@ def test_a_data_directory_is_served_once(shared: ServerProcess) -> None:
 
 def test_another_shape_is_refused_with_the_way_out() -> None:
     with ServerProcess(shards=2) as server:
-        with Client(server.address) as client:
-            client.put("/a", b"1")
+        with BlockingStore.open(store_url(server)) as store:
+            stored = store.put("/a", b"1")
         assert server.terminate() == 0
         for arguments, way_out in (
             (("--shards", "3"), "--shards 2"),
@@ -64,8 +64,9 @@ def test_another_shape_is_refused_with_the_way_out() -> None:
             assert way_out in ended.stderr
             assert "Traceback" not in ended.stderr
         server.start()
-        with Client(server.address) as client:
-            assert client.get("/a").value == b"1"
+        with BlockingStore.open(store_url(server)) as store:
+            [record] = store.scan()
+        assert (record.key, record.value, record.version) == ("/a", b"1", stored.version)
 
 
 def test_a_port_in_use_is_named(shared: ServerProcess, tmp_path: Path) -> None:

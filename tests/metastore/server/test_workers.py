@@ -23,11 +23,11 @@ from server_helpers import (
     lives,
     run_server,
     server_of_workers,
+    store_url,
 )
 
-from metastore.client.client import Client
-from metastore.client.errors import ConnectionFailed, Unavailable
 from metastore.directory import Namespace, NamespaceConfig
+from metastore.interface import BlockingStore, OutcomeUnknown, Unavailable
 from metastore.pb import oxia_pb2 as pb
 from metastore.server.config import ServerConfig
 from metastore.server.process import leaders
@@ -56,9 +56,9 @@ def server() -> Iterator[ServerProcess]:
         yield made
 
 
-def put_keys(client: Client, keys: dict[str, bytes]) -> None:
+def put_keys(store: BlockingStore, keys: dict[str, bytes]) -> None:
     for key, value in keys.items():
-        until_reconnected(lambda key=key, value=value: client.put(key, value))  # type: ignore[misc]
+        until_reconnected(lambda key=key, value=value: store.put(key, value))  # type: ignore[misc]
 
 
 def until_reconnected(action: Callable[[], Result]) -> Result:
@@ -67,7 +67,7 @@ def until_reconnected(action: Callable[[], Result]) -> Result:
     while True:
         try:
             return action()
-        except (ConnectionFailed, Unavailable):
+        except (Unavailable, OutcomeUnknown):
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(BETWEEN_LOOKS_S)
@@ -127,13 +127,13 @@ def test_all_shards_are_served_at_the_addresses_that_clients_are_told(server: Se
             stream.cancel()
         assert {each.shard: each.leader for each in assigned} == expected
     keys = {f"/key-{place:03d}": b"%d" % place for place in range(40)}
-    with Client(server.address) as client, client.session() as session:
-        put_keys(client, keys)
-        assert client.shard_ids() == tuple(range(SHARDS))
-        assert list(client.list()) == list(keys)
-        assert {key: client.get(key).value for key in keys} == keys
+    with BlockingStore.open(store_url(server)) as store, store.open_session() as session:
+        put_keys(store, keys)
+        assert list(store.list()) == list(keys)
+        assert [store.get(key) for key in keys] == list(store.scan())
+        assert {record.key: record.value for record in store.scan()} == keys
         for key in keys:
-            client.put("/mine" + key, b"", session=session)
+            store.put("/mine" + key, b"", session=session)
     for shard, leader in expected.items():
         with WireClient(leader.decode()) as wire:
             (chunk,) = wire.call("List", pb.ListRequest(shard=shard)).messages
@@ -155,14 +155,14 @@ def test_a_shard_of_another_worker_is_refused_with_the_way_there(server: ServerP
 
 def test_a_killed_worker_comes_back_and_clients_go_on(server: ServerProcess) -> None:
     keys = {f"/key-{place:03d}": b"%d" % place for place in range(20)}
-    with Client(server.address) as client:
-        put_keys(client, keys)
+    with BlockingStore.open(store_url(server)) as store:
+        put_keys(store, keys)
         for victim in children(server.process.pid):
             os.kill(victim, signal.SIGKILL)
             eventually(lambda victim=victim: not lives(victim), "the end of the worker")  # type: ignore[misc]
             await_workers(server)
-            assert until_reconnected(lambda: list(client.list())) == list(keys)
-            put_keys(client, keys)
+            assert until_reconnected(lambda: list(store.list())) == list(keys)
+            put_keys(store, keys)
     assert len(children(server.process.pid)) == WORKERS
     assert server.terminate() == 0
     assert server.log_tail().count("starting it again") == WORKERS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from metastore.interface.errors import LimitExceeded, Retriable, StoreError, TokenExpired, Unavailable
+from metastore.interface.errors import LimitExceeded, Retriable, TokenExpired, Unavailable
 from metastore.interface.values import Record
 from metastore.providers.wire.emulation.ledger import Ledger
 from metastore.providers.wire.emulation.looks import Looks
@@ -52,6 +52,7 @@ class EmulatedFeed:
         scope: Scope,
         beginning: Beginning,
         backoff: Backoff,
+        chances: Iterator[int],
         wake: Callable[[], None],
         bounds: Bounds = BOUNDS,
     ) -> None:
@@ -62,6 +63,8 @@ class EmulatedFeed:
         self._scope = scope
         self._beginning = beginning
         self._backoff = backoff
+        self._chances = chances
+        """One is taken when a snapshot has to be given up although the connection holds."""
         self._wake = wake
         self._bounds = bounds
         self._tail = Tail(shards, scope.shard)
@@ -72,6 +75,7 @@ class EmulatedFeed:
         self._inbox: deque[News] = deque()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._has_told_records = False
         self._error: Exception | None = None
         self._following = asyncio.create_task(self._follow(), name=f"emulated watch of shard {scope.shard}")
 
@@ -91,6 +95,11 @@ class EmulatedFeed:
         """Ends the task, soon."""
         self._following.cancel()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the task has ended."""
+        return self._following.done()
+
     async def stopped(self) -> None:
         """Waits for its end."""
         await asyncio.wait({self._following})
@@ -104,9 +113,11 @@ class EmulatedFeed:
                     await self._go_on()
                 except Retriable:
                     await self._tail.close()
-                    self.is_torn = self._ledger is None and self._has_told_records
-                    self._wake()
-                    await asyncio.sleep(self._backoff.next_s())
+                    if self._ledger is None and self._has_told_records:
+                        self.is_torn = True
+                        self._wake()
+                    else:
+                        await asyncio.sleep(self._backoff.next_s())
         except Exception as error:
             self._error = error  # raised where the news are taken
             self._wake()
@@ -120,10 +131,10 @@ class EmulatedFeed:
             await self._jump(self._ledger)
         ledger = self._ledger
         while True:
-            if ledger.is_doubtful:
+            if ledger.needs_audit:
                 await self._audit(ledger)
             await self._make_ready(ledger)
-            if not ledger.is_doubtful:
+            if not ledger.needs_audit:
                 self._tell(ledger)
                 self._backoff.reset()
                 await self._has_room.wait()
@@ -146,7 +157,7 @@ class EmulatedFeed:
         """Looks at what has changed, and at what has changed again meanwhile; with patience, but not for ever."""
         for _ in range(ROUNDS_MAX):
             await self._looks.look(ledger)
-            if ledger.is_ready or ledger.is_doubtful:
+            if ledger.is_ready or ledger.needs_audit:
                 return
             # What was not seen as it was notified has changed since: there is another notification.
             await self._take_some(ledger)
@@ -159,8 +170,7 @@ class EmulatedFeed:
             async with aclosing(self._tail.up_to_newest()) as batches:
                 async for batch in batches:
                     ledger.take(batch)
-            if not ledger.is_doubtful:
-                ledger.end_audit()
+            if ledger.end_audit():
                 return
         raise self._too_many_range_deletes()
 
@@ -195,16 +205,17 @@ class EmulatedFeed:
         """A scan is one state, and is told while it is read. Then it is found out which state it was."""
         begun = self._tail.position
         told = Mirror(str(self._scope), self._scope.has_previous_values, self._bounds)
-        portion = Portion()
+        portion: list[Record] = []
         async with aclosing(self._shards.scan_shard(self._scope.shard, self._scope.range, None)) as records:
             async for record in records:
                 told.put(record.key, record, True)
-                if self._beginning.has_snapshot and portion.is_full_with(record):
-                    await self._put_records(portion)
-        await self._put_records(portion)
+                portion = await self._put_record(record, portion)
+        self._put_records(portion)
         held = await self._written_meanwhile()
         place = place_of(told, begun, held, self._tail.position)
         if place is None:
+            if next(self._chances, None) is None:
+                raise self._too_many_range_deletes()
             raise Unavailable(f"{self._scope}: a range of keys was deleted while the snapshot was read")
         ledger = Ledger(self._scope, place, told, bounds=self._bounds)
         for batch in held:
@@ -232,16 +243,14 @@ class EmulatedFeed:
         while True:
             await self._audit(ledger)
             await self._make_ready(ledger)
-            if not ledger.is_doubtful:
+            if not ledger.needs_audit:
                 break
-        portion = Portion()
-        changes = ledger.settle()
         position = ledger.position
-        for change in changes if self._beginning.has_snapshot else ():
+        portion: list[Record] = []
+        for change in ledger.settle():
             assert change.record is not None, "nothing was told before"
-            if portion.is_full_with(change.record):
-                await self._put_records(portion)
-        await self._put_records(portion)
+            portion = await self._put_record(change.record, portion)
+        self._put_records(portion)
         self._mark(position)
         return ledger
 
@@ -260,3 +269,25 @@ class EmulatedFeed:
     def _mark(self, position: int) -> None:
         self._marked = position
         self._put(Mark(position + 1))
+
+    async def _put_record(self, record: Record, portion: list[Record]) -> list[Record]:
+        """A record of the snapshot; when its portion is full that is told, and a new one begins."""
+        if not self._beginning.has_snapshot:
+            return portion
+        portion.append(record)
+        if len(portion) < PORTION_RECORDS and sum(len(each.value or b"") for each in portion) < PORTION_BYTES:
+            return portion
+        self._put_records(portion)
+        await self._has_room.wait()
+        return []
+
+    def _put_records(self, portion: list[Record]) -> None:
+        if portion:
+            self._has_told_records = True
+            self._put(Records(tuple(portion)))
+
+    def _put(self, news: News) -> None:
+        self._inbox.append(news)
+        if len(self._inbox) >= NEWS_WAITING_MAX:
+            self._has_room.clear()
+        self._wake()

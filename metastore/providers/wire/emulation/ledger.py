@@ -39,8 +39,8 @@ class Ledger:
         self.position = position
         """The offset of the last write that is known."""
         self.is_complete = is_complete
-        self.is_doubtful = False
-        """There was something that only an audit can settle."""
+        self.needs_audit = not is_complete
+        """There was something that only an audit can settle, and none was completed since."""
         self._scope = scope
         self._bounds = bounds
         self._time_ms = 0
@@ -48,6 +48,7 @@ class Ledger:
         self._pending: dict[str, Pending] = {}
         self._met: dict[str, Sight] = {}
         self._unmet: set[str] = set()
+        self._is_disturbed = False
 
     # -- what notifications say
 
@@ -65,9 +66,10 @@ class Ledger:
 
     def jump(self, position: int) -> None:
         """Notifications were lost up to here."""
-        assert self.is_complete and position >= self.position
+        assert self.is_complete
+        assert position >= self.position
         self.position = position
-        self.is_doubtful = True
+        self.needs_audit = True
 
     def advance(self, position: int) -> None:
         """Up to here nothing of concern was written."""
@@ -78,10 +80,10 @@ class Ledger:
         """The keys of a deleted range are not told."""
         if not self.is_complete:
             raise TokenExpired(
-                f"{self._scope}: since the token, a range of keys was deleted from {notification.key!r} on, and a plain "
-                "Oxia does not tell which keys those were: begin with a snapshot"
+                f"{self._scope}: since the token, a range of keys was deleted from {notification.key!r} on, and a "
+                "plain Oxia does not tell which keys those were: begin with a snapshot"
             )
-        self.is_doubtful = True
+        self.needs_audit = self._is_disturbed = True
 
     def _note(self, notification: Notification, batch: NotificationBatch) -> None:
         key = notification.key
@@ -131,7 +133,7 @@ class Ledger:
     @property
     def is_ready(self) -> bool:
         """Whether there can be told what is at this offset."""
-        return not self.is_doubtful and all(
+        return not self.needs_audit and all(
             pending.is_known or self._is_passed_by(key, pending) for key, pending in self._pending.items()
         )
 
@@ -188,7 +190,8 @@ class Ledger:
 
     def begin_audit(self) -> None:
         """The whole range will be looked at. What was not settled will be settled by that."""
-        self.is_doubtful = False
+        self.needs_audit = True
+        self._is_disturbed = False
         self._pending.clear()
         self._met = {}
         self._unmet = set(self._told.keys())
@@ -208,9 +211,14 @@ class Ledger:
         """What was told and not found."""
         return [*self._unmet]
 
-    def end_audit(self) -> None:
-        """The look is complete, and every notification of what was written by its end was taken."""
-        assert not self.is_doubtful
+    def end_audit(self) -> bool:
+        """The look is complete, and every notification of what was written by its end was taken.
+
+        False if a range was deleted meanwhile: then nothing is settled, and it takes another audit.
+        """
+        if self._is_disturbed:
+            return False
+        self.needs_audit = False
         met, self._met = self._met, {}
         unmet, self._unmet = self._unmet, set()
         if not self.is_complete:
@@ -218,9 +226,10 @@ class Ledger:
                 if key not in self._pending and sight.record is not None:
                     self._told.put(key, sight.record, sight.is_in)
             self.is_complete = True
-            return
+            return True
         met.update(dict.fromkeys(unmet, ABSENT))
         for key, sight in met.items():
             if key not in self._pending:
                 pending = self._pending[key] = Pending(sight.version_id, self.position, self._time_ms)
                 pending.see(sight, may_be_ahead=False)
+        return True

@@ -66,6 +66,7 @@ class Pending:
             self._learn(ABSENT)
         elif self.ahead is not None and self.ahead.version_id == version_id:
             self._learn(self.ahead)
+            self.ahead = None
 
     def see(self, sight: Sight, may_be_ahead: bool) -> None:
         """A look at it, behind the last write that is known."""
@@ -78,4 +79,3 @@ class Pending:
     def _learn(self, sight: Sight) -> None:
         self.news = News(sight, self.offset, self.time_ms)
         self.is_known = self.is_seen = True
-        self.ahead = None

@@ -4,6 +4,9 @@ A server keeps notifications for a while only, and skips in silence what a reade
 of a stream or in the middle of one that was read slowly. What shows that nothing was skipped is a batch that is known:
 if it is still there, everything behind it is. So a stream is made anew from before the last known batch; and where a
 batch does not follow its predecessor number by number, which may be in order, the server is asked for both of them.
+
+What a server says of its last offset cannot be relied upon either. After it was killed, and until it is written to, it
+tells one that is too low, and the batches behind that come at once.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ APPLYING_MAX = 64
 """Writes that a server may have numbered and not yet applied: they are waited for, too."""
 PATIENCE_S = 2.0
 """How long a batch that a server should have is waited for. Some offsets have none."""
-QUIET_S = 0.2
-"""Without a batch for so long, a server that does not know its last offset has sent them all."""
+QUIET_S = 0.1
+"""How long nothing must come before a server that may not know its last offset is believed to have sent all it has."""
 
 
 class Skipped(Unavailable):
@@ -42,6 +45,8 @@ class Tail:
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._has_skipped = False
+        self._is_sure = False
+        """Whether the server's word for its last offset can be taken. Whoever has seen a write since knows that."""
         self._waiting: asyncio.Queue[NotificationBatch | Exception] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
         self._ahead: NotificationBatch | None = None
@@ -52,15 +57,16 @@ class Tail:
         """Begins now: what is read from the shard from here on is not older than the position."""
         newest = max(await self._newest(), self.position)
         await self._open(newest - 1 - APPLYING_MAX)
-        self._has_skipped = False
-        try:
-            async with asyncio.timeout(self._patience_s):
-                while newest >= 0 and (await self._peek()).offset < newest:
-                    self._ahead = None
-        except TimeoutError:
+        passed = -1
+        while (batch := await self._peek_within(self._patience_s if passed < newest else self._quiet_s)) is not None:
+            passed, self._ahead = batch.offset, None
+            if passed > newest and not self.has_waiting and passed <= await self._newest():
+                break
+        if passed < newest:
             # The offset has no batch, or has one no more. A server that is asked for such offsets never rests.
             await self._open(newest)
-        self.position = newest
+        self.position = max(passed, newest)
+        self._has_skipped, self._is_sure = False, True
 
     async def resume(self, position: int) -> bool:
         """Goes on behind a position that was known once; False if what follows is not all there."""
@@ -72,19 +78,16 @@ class Tail:
         """Goes on where it stands, after a break; False if notifications were skipped, or may have been."""
         if self._has_skipped:
             return False
+        self._is_sure = False
         newest = await self._newest()
         if newest == self.position:
             await self._open(newest)
             return True
         await self._open(self.position - 1)
-        try:
-            async with asyncio.timeout(self._patience_s):
-                first = await self._peek()
-        except TimeoutError:
-            first = None
+        first = await self._peek_within(self._patience_s)
         self._has_skipped = first is None or first.offset > self.position + 1
-        if self._has_skipped:
-            await self.close()
+        if first is not None and first.offset <= self.position:
+            self._ahead = None
         return not self._has_skipped
 
     async def close(self) -> None:
@@ -103,36 +106,32 @@ class Tail:
 
     async def next(self) -> NotificationBatch:
         """The next batch. Cancelling the wait loses nothing."""
-        while True:
-            batch = await self._peek()
-            if batch.offset > self.position + 1 and not await self._follows(batch):
-                self._has_skipped = True
-                raise Skipped(
-                    f"notifications of shard {self._shard} behind offset {self.position} are gone: "
-                    "the records themselves must be read"
-                )
-            self._ahead = None
-            if batch.offset > self.position:
-                self.position = batch.offset
-                return batch
+        batch = await self._peek()
+        assert batch.offset > self.position, "a stream repeats nothing"
+        if batch.offset > self.position + 1 and not await self._follows(batch):
+            self._has_skipped = True
+            raise Skipped(
+                f"notifications of shard {self._shard} behind offset {self.position} are gone: "
+                "the records themselves must be read"
+            )
+        self._ahead = None
+        self.position = batch.offset
+        return batch
 
     async def up_to_newest(self) -> AsyncGenerator[NotificationBatch, None]:
         """The batches of everything that has been written by now."""
-        while True:
-            for _ in range(WAITING_BATCHES_MAX):
-                if not self.has_waiting:
-                    break
-                yield await self.next()
-            newest = await self._newest()
-            if newest >= self.position:
-                break
-            # After it was killed, a server tells too low an offset until the next write. All it has comes at once.
-            batch = await self._next_within(self._quiet_s)
+        for _ in range(self._waiting.qsize()):
+            yield await self.next()
+        newest = await self._newest()
+        while self.position < newest or not self._is_sure or not self.is_open:
+            batch = await self._next_within(self._patience_s if self.position < newest else self._quiet_s)
             if batch is None:
+                self._is_sure = True
                 return
             yield batch
-        while self.position < newest and (batch := await self._next_within(self._patience_s)) is not None:
-            yield batch
+            if self.position > newest:
+                newest = await self._newest()
+                self._is_sure = self.position <= newest
 
     async def _next_within(self, timeout_s: float) -> NotificationBatch | None:
         try:
@@ -177,6 +176,13 @@ class Tail:
 
     # -- the stream
 
+    async def _peek_within(self, timeout_s: float) -> NotificationBatch | None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._peek()
+        except TimeoutError:
+            return None
+
     async def _peek(self) -> NotificationBatch:
         if self._ahead is None:
             arrived = await self._waiting.get()
@@ -195,8 +201,8 @@ class Tail:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is being read."""
-        return self._reading is not None
+        """Whether it is being read: the connection has not broken."""
+        return self._reading is not None and not self._reading.done()
 
     async def _read(self, waiting: asyncio.Queue[NotificationBatch | Exception], after_offset: int) -> None:
         try:

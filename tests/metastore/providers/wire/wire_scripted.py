@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
 
+from metastore.clock import Clock, SystemClock
 from metastore.engine.routing import hash_ranges
 from metastore.interface.store import MetadataStore
 from metastore.interface.urls import Environment
 from metastore.pb import oxia_pb2 as pb
 from metastore.pb import tidemark_pb2
 from metastore.providers.wire import protocol
+from metastore.providers.wire.emulation import Emulation
 from metastore.providers.wire.opening import open_settings
-from metastore.providers.wire.plain import refuse_watch
 from metastore.providers.wire.settings import Settings
 from support.ports import LOOPBACK
 
@@ -100,7 +102,11 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     async def _describe(self, request: bytes, context: Context) -> bytes:
         described = tidemark_pb2.DescribeResponse(
-            namespace=b"default", key_sorting=tidemark_pb2.HIERARCHICAL, shards=range(self._shards), store_id=b"s"
+            namespace=b"default",
+            key_sorting=tidemark_pb2.HIERARCHICAL,
+            shards=range(self._shards),
+            notifications_enabled=True,
+            store_id=b"s",
         )
         return described.SerializeToString()
 
@@ -128,10 +134,8 @@ def serve_writes(answer: Callable[[pb.WriteRequest], pb.WriteResponse]) -> Strea
     return serve
 
 
-async def refuse(
-    context: Context, code: grpc.StatusCode, text: str = "", reason: str = "", **metadata: str
-) -> NoReturn:
-    """Ends a call as a server does: status code, text, and the reason in the trailers."""
+async def refuse(context: Context, code: grpc.StatusCode, text: str = "", reason: str = "", **metadata: str) -> None:
+    """Ends a call as a server does: status code, text, and the reason in the trailers. It does not return."""
     trailers: tuple[tuple[str, bytes], ...] = ()
     if reason:
         status = status_pb2.Status()
@@ -139,9 +143,9 @@ async def refuse(
         status.details.add().Pack(info)
         trailers = (("grpc-status-details-bin", status.SerializeToString()),)
     await context.abort(code, text, trailers)
-    raise AssertionError("abort raises")
 
 
-async def connect(server: ScriptedServer, **settings: Any) -> MetadataStore:
+async def connect(server: ScriptedServer, clock: Clock | None = None, **settings: Any) -> MetadataStore:
     """A store at a scripted server."""
-    return await open_settings(Settings((server.address,), **settings), Environment(), refuse_watch)
+    environment = Environment(clock or SystemClock(), random=random.Random(0))
+    return await open_settings(Settings((server.address,), **settings), environment, Emulation(environment.random))

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData, Transaction
+from kazoo.security import OPEN_ACL_UNSAFE
 from zookeeper_audit import audit
 from zookeeper_tree import ROOT, Tree, TreeConnection, new_tree, store_on
 
@@ -53,7 +55,7 @@ def head_of(tree: Tree) -> Head:
 
 
 def test_the_greatest_value_can_be_stored_replaced_and_removed() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         value = b"v" * ZK_VALUE_BYTES_MAX
         for _ in range(2):
             await store.put("a", value, indexes=[("i", "x")])
@@ -71,19 +73,13 @@ def test_the_greatest_value_can_be_stored_replaced_and_removed() -> None:
 
 
 def test_what_is_larger_than_one_request_is_refused_and_what_was_stored_can_be_removed() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
-        stored = []
-        for count in (1, 2, 4, 6, 8):
-            key = f"k{count}"
-            try:
-                await store.put(key, b"v" * 100_000, indexes=[("i", f"{n}" + "s" * 60_000) for n in range(count)])
-                stored.append(key)
-            except LimitExceeded as error:
-                assert "ZK_WRITE_BYTES_MAX" in str(error)
-        assert stored == ["k1", "k2", "k4"]
-        assert keys_of(tree) == stored
-        for key in stored:
-            assert await store.delete(key)
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
+        value, secondary_keys = b"v" * 120_000, [f"{number}" + "s" * 60_000 for number in range(5)]
+        await store.put("k4", value, indexes=[("i", key) for key in secondary_keys[:4]])
+        with pytest.raises(LimitExceeded, match="ZK_WRITE_BYTES_MAX"):
+            await store.put("k5", value, indexes=[("i", key) for key in secondary_keys])
+        assert keys_of(tree) == ["k4"]
+        assert await store.delete("k4")
         with pytest.raises(LimitExceeded, match="ZK_WRITE_BYTES_MAX"):
             await store.transact("p", [Put(f"k{number}", b"v" * 300_000) for number in range(4)])
         assert keys_of(tree) == []
@@ -92,7 +88,7 @@ def test_what_is_larger_than_one_request_is_refused_and_what_was_stored_can_be_r
 
 
 def test_what_does_not_fit_into_one_request_together_goes_in_several() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         await asyncio.gather(*[store.put(f"k{number}", b"v" * 300_000) for number in range(9)])
         assert len(keys_of(tree)) == 9
         assert tree.commits >= 3
@@ -144,10 +140,31 @@ def test_who_is_always_too_late_is_told_so(monkeypatch: pytest.MonkeyPatch) -> N
     run(scenario)
 
 
+def test_who_is_far_away_is_given_room() -> None:
+    """Its commits take longer than the others leave time for, who write all the time."""
+
+    async def scenario(tree: Tree, near: ZookeeperStore, connection: TreeConnection) -> None:
+        async def write_on() -> None:
+            while True:
+                await near.put("near", b"")
+
+        async with store_on(tree) as (far, way):
+            way.turns = 400
+            writing = asyncio.ensure_future(write_on())
+            for number in range(3):
+                await far.put(f"far{number}", b"")
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+        assert keys_of(tree) == ["far0", "far1", "far2", "near"]
+        assert tree.children(LAYOUT.askers) == []
+
+    run(scenario)
+
+
 def test_the_log_keeps_so_many_writes_and_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{PACKAGE}.write.LOG_BYTES_MAX", 100_000)
 
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         for _ in range(40):
             await store.put("a", b"v" * 10_000)
         head = head_of(tree)
@@ -171,7 +188,7 @@ async def fill(store: ZookeeperStore, count: int) -> None:
 
 @pytest.mark.usefixtures("short_sweeps")
 def test_a_large_range_is_gone_at_one_instant_for_all_who_read() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         await fill(store, 20)
         async with store_on(tree) as (other, _):
             found: set[int] = set()
@@ -217,7 +234,7 @@ def test_what_one_began_to_remove_the_next_one_finishes() -> None:
 
 @pytest.mark.usefixtures("short_sweeps")
 def test_writes_that_wait_together_with_a_large_removal_come_before_or_behind_it() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         await fill(store, 10)
         before = asyncio.ensure_future(store.put("k03", b"before"))
         removal = asyncio.ensure_future(store.delete_range(Range("k", "l")))
@@ -230,7 +247,7 @@ def test_writes_that_wait_together_with_a_large_removal_come_before_or_behind_it
 
 @pytest.mark.usefixtures("short_sweeps")
 def test_a_watch_tells_every_record_of_a_large_removal() -> None:
-    async def scenario(tree: Tree, store: ZookeeperStore, _: TreeConnection) -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
         await fill(store, 10)
         watch = store.watch()
         while (await anext(watch)).kind is not BatchKind.SNAPSHOT_END:
@@ -266,9 +283,6 @@ def test_sizes_are_those_on_the_wire() -> None:
         Operation(Kind.SET, "/a", b"more", 3),
         Operation(Kind.DELETE, "/a/c"),
     ]
-    from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData, Transaction
-    from kazoo.security import OPEN_ACL_UNSAFE
-
     requests = [
         CheckVersion("/a", -1),
         Create("/a/b", b"data", OPEN_ACL_UNSAFE, 0),

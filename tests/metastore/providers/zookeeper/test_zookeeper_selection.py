@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from zookeeper_tree import Tree, evaluate
 
 from metastore.engine.index_keys import path_escape
-from metastore.engine.keys import KeyOrder, key_order
+from metastore.engine.keys import DEPTH_MAX, KeyOrder, key_order
 from metastore.interface import ALL, Comparison, Range, Version, children_of, exactly
 from metastore.providers.zookeeper.layout import Identity, Layout, directory_of
 from metastore.providers.zookeeper.listing import rows_of
@@ -124,6 +124,8 @@ def test_the_bounds_of_a_directory_hold_its_keys(order: KeyOrder, key: str) -> N
         (Range("/a/b", "/a/c"), "/a/"),
         (Range("/a/b", "/b/"), None),
         (Range("/a/"), None),
+        (Range("a//", "a///"), None),
+        (Range("/" * DEPTH_MAX + "a", "/" * DEPTH_MAX + "b"), None),
         (ALL, None),
     ],
 )

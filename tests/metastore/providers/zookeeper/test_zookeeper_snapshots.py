@@ -26,6 +26,7 @@ from metastore.interface import (
     Unavailable,
     Watch,
     WatchBatch,
+    exactly,
 )
 from metastore.providers.zookeeper.head import Head
 from metastore.providers.zookeeper.layout import Layout
@@ -290,6 +291,23 @@ def test_progress_is_told_now_and_then() -> None:
         while third.kind is BatchKind.PROGRESS:
             third = await anext(one.watch(Range("a", "b"), resume=third.token))
         assert [change.key for change in third.changes] == ["a"]
+
+    run(scenario)
+
+
+def test_many_watches_read_the_log_once() -> None:
+    async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:
+        watches = [Told(one.watch(exactly(f"k{number}"), snapshot=False)) for number in range(50)]
+        await asyncio.gather(*[told.step() for told in watches])
+        waiting = [asyncio.ensure_future(told.step()) for told in watches]
+        await asyncio.sleep(0)
+        reads = tree.reads
+        for number in range(50):
+            await other.put(f"k{number}", b"")
+        await asyncio.gather(*waiting)
+        assert [change.key for told in watches for change in told.changes] == [f"k{number}" for number in range(50)]
+        # Of each write, five reads that make it; the entry, the head, and the record for the one that is told of it.
+        assert tree.reads - reads < 50 * 10
 
     run(scenario)
 

@@ -17,6 +17,7 @@ from metastore.interface import (
     ConditionFailed,
     Delete,
     Index,
+    Operation,
     OutcomeUnknown,
     Put,
     Range,
@@ -107,7 +108,8 @@ def transact(keys: list[str], partition: str, indexes: tuple[Index, ...]) -> Ste
     async def step(store: ZookeeperStore, model: Model) -> None:
         """Deletes the first, puts the others."""
         identities = [identity_of(key, partition) for key in keys]
-        operations = [Delete(keys[0]), *[Put(key, b"t", expected=ABSENT, indexes=indexes) for key in keys[1:]]]
+        puts = [Put(key, b"t", expected=ABSENT, indexes=indexes) for key in keys[1:]]
+        operations: list[Operation] = [Delete(keys[0]), *puts]
         if any(identity in model.records for identity in identities[1:]):
             with pytest.raises(ConditionFailed):
                 await store.transact(partition, operations)
@@ -215,6 +217,33 @@ def test_a_write_that_was_lost_gives_way_to_one_that_was_not() -> None:
             found = await store.get("a")
             assert found is not None
             assert found.value == b"early"
+
+    asyncio.run(scenario())
+
+
+def test_a_sequence_goes_on_behind_keys_that_others_made_or_removed() -> None:
+    async def scenario() -> None:
+        tree = new_tree()
+
+        async def next_number(store: ZookeeperStore) -> int:
+            key = (await store.put("s", b"", partition_key="p", sequence_deltas=[1])).key
+            audit({path: data for path, (data, _) in tree.nodes.items()}, Layout(ROOT))
+            return int(key.removeprefix("s-"))
+
+        async with store_on(tree) as (store, _):
+            assert [await next_number(store) for _ in range(2)] == [1, 2]
+            await store.put(f"s-{7:020d}", b"by hand", partition_key="p")
+            await store.put(f"s-{9:020d}", b"of another partition")
+            assert await next_number(store) == 8
+            await store.put(f"s-{5:020d}", b"by hand", partition_key="p")
+            assert await next_number(store) == 9
+            await store.delete(f"s-{8:020d}", partition_key="p")
+            assert await next_number(store) == 10
+            await store.delete(f"s-{10:020d}", partition_key="p")
+            assert await next_number(store) == 10
+            await store.delete_range(Range("s-", "s-:"), partition_key="p")
+            assert Layout(ROOT).counter("s", "p").path not in tree.nodes
+            assert await next_number(store) == 1
 
     asyncio.run(scenario())
 

@@ -30,7 +30,7 @@ def audit(nodes: Nodes, layout: Layout) -> list[Stored]:
         assert nodes[layout.record(stored.identity).path] == stored.encode()
     expected |= _audit_log(nodes, layout, head)
     expected |= _audit_counters(nodes, layout, records)
-    markers = set(_below(nodes, layout.sessions, 1))
+    markers = {*_below(nodes, layout.sessions, 1), *_below(nodes, layout.askers, 1)}
     actual = {path for path in nodes if path.startswith(layout.root + "/")}
     assert actual - markers == expected
     return records

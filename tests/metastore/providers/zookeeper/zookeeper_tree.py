@@ -38,6 +38,7 @@ class Tree:
     """Data and version by path; the root is empty."""
     watches: list[tuple[Read, Callable[[object], None]]] = field(default_factory=list)
     commits: int = 0
+    reads: int = 0
     sessions: int = 0
     after_commit: Callable[[], None] | None = None
 
@@ -51,6 +52,7 @@ class Tree:
         return Node(data, len(self.children(path)), version)
 
     def answer(self, read: Read) -> Any:
+        self.reads += 1
         if read.watch is not None:
             self.watches.append((read, read.watch))
         if read.path not in self.nodes:
@@ -117,8 +119,12 @@ class TreeConnection(Connection):
         """What becomes of the next commits: `lost` on the way there, or `unanswered`; then all is well again."""
         self.before_commit: Callable[[], None] | None = None
         """Called when a commit is on its way."""
+        self.turns = 1
+        """How many turns of the event loop a commit is on its way."""
         self.is_up = asyncio.Event()
         self.is_up.set()
+        self.may_close = asyncio.Event()
+        self.may_close.set()
         self.is_over = False
 
     @property
@@ -154,7 +160,8 @@ class TreeConnection(Connection):
     async def commit(self, operations: Iterable[Operation]) -> None:
         if self.before_commit is not None:
             self.before_commit()
-        await asyncio.sleep(0)
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
         accident = self.accidents.popleft() if self.accidents else None
         if accident != "lost":
             operations = list(operations)
@@ -173,6 +180,7 @@ class TreeConnection(Connection):
         self.heartbeats += 1
 
     async def close(self) -> None:
+        await self.may_close.wait()
         self.expire()
         await self.drop()
 
