@@ -1,5 +1,7 @@
-"""The data directory: who owns it, and which shards it holds. The same for a server and for a program with the engine
-in its own process, so that each can open what the other one has written.
+"""The data directory: who owns it, and which shards it holds.
+
+It is the same for a server and for a program with the engine in its own process, so that each can open what the other
+one has written.
 
     tidemark.json        format, the directory's identity, and each namespace with its shards and its order of keys
     LOCK                 held by the process that serves the directory

@@ -1,5 +1,7 @@
-"""A client of kazoo's as this provider needs it: one that can be dropped without a farewell, and that tells how long
-the server will keep its session. kazoo offers neither; here is all that reaches below what it offers."""
+"""A client of kazoo's that can be dropped without a farewell, and that tells how long its session will be kept.
+
+kazoo offers neither; here is all that reaches below what it offers.
+"""
 
 from __future__ import annotations
 
