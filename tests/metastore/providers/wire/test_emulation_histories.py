@@ -146,7 +146,7 @@ def _rest(write: Put | Delete) -> tuple[object, ...]:
     return (write.indexes, write.is_ephemeral) if isinstance(write, Put) else ()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), watched, st.booleans(), st.lists(steps, max_size=40))
 def test_what_is_told_is_what_happened(seed, watched, has_previous_values, script):  # type: ignore[no-untyped-def]
     async def scenario() -> None:

@@ -74,7 +74,7 @@ async def write_at_random(store: ZookeeperStore, choice: Random, count: int) -> 
             await store.put(key, b"%d" % number, partition_key="t", indexes=indexes)
 
 
-@settings(max_examples=60, deadline=None, database=None, derandomize=True)
+@settings(max_examples=30, deadline=None, database=None, derandomize=True)
 @given(st.integers(0, 1 << 32), st.sampled_from([None, "i"]))
 def test_a_scan_sees_a_state_that_there_was(seed: int, index: str | None) -> None:
     async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:
@@ -139,7 +139,7 @@ class Told:
         return batch
 
 
-@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+@settings(max_examples=25, deadline=None, database=None, derandomize=True)
 @given(st.integers(0, 1 << 32), st.sampled_from([None, "i"]))
 def test_a_watch_tells_every_change_and_goes_on_from_each_token(seed: int, index: str | None) -> None:
     async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:

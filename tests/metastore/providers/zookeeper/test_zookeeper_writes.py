@@ -131,7 +131,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(st.lists(st.tuples(STEPS, st.integers(0, 1), ACCIDENTS), max_size=12))
 def test_the_tree_says_what_the_writes_said(steps: list[tuple[Step, int, list[str]]]) -> None:
     async def scenario() -> None:
