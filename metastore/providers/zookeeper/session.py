@@ -4,10 +4,10 @@ The records of a session are ordinary znodes, and the session's list names them.
 notices removes them, like any other write; so their end is in the change log, and no closing session can grow into a
 transaction that ZooKeeper cannot carry.
 
-A heartbeat is a write to the marker. Its answer proves that a majority was behind the leader when it was sent, which
-no read and no ping of ZooKeeper's does. Before a new leader can expire the session it gives it the whole timeout anew.
-The old one has known of the heartbeat before, at the latest, because a server passes on what it heard each half tick;
-so it can be early by the time between two heartbeats, and by no more.
+A heartbeat is a write to the marker, because only the answer to a write proves that a majority stood behind the leader
+when it was sent. A leader that is elected later gives every session its whole timeout anew. This one counts from when
+it last heard of the session; and that may be a while earlier, since the servers between it and the clients tell it whom
+they have heard of each half tick only, and one of them may die with the news.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from metastore.providers.zookeeper.layout import Layout
 from metastore.providers.zookeeper.operations import Kind, Operation
 from metastore.providers.zookeeper.write import Author
 
-HEARTBEATS_PER_TIMEOUT = 4
+HEARTBEATS_PER_TIMEOUT = 8
 PAUSE_S = 0.05
 """Between two attempts at a heartbeat, when the connection is lost."""
 
 
 def asked_of_zookeeper_ms(timeout_ms: int) -> int:
     """The timeout to ask for, so that a session can be relied upon for this long after each heartbeat."""
-    return timeout_ms * 4 // 3 + 1
+    return timeout_ms * 3 // 2 + 1
 
 
 def relied_upon_ms(granted_ms: int) -> int:
-    """How long after a heartbeat a session cannot have expired: a quarter less than ZooKeeper grants.
+    """How long after a heartbeat a session cannot have expired: two thirds of what ZooKeeper grants.
 
-    That is more than the time between two heartbeats, and more than half a tick, of which a timeout has four or more.
+    What the leader has not heard of is at most half a tick, and the time between two heartbeats: a quarter of the
+    timeout, which has two ticks at least, and a twelfth.
     """
-    return granted_ms * 3 // 4
+    return granted_ms * 2 // 3
 
 
 class ZookeeperSession(Session):
@@ -118,7 +119,8 @@ class ZookeeperSession(Session):
                 break
             if not self.is_lost:
                 self._reliable_until_s = begun_s + self.timeout_ms / 1000
-            await self._pause(self.timeout_ms / 1000 / HEARTBEATS_PER_TIMEOUT)
+            next_s = begun_s + self.timeout_ms / 1000 / HEARTBEATS_PER_TIMEOUT
+            await self._pause(max(0.0, next_s - self._clock.monotonic_s()))
         self._ended.set()
 
     async def _pause(self, pause_s: float) -> None:

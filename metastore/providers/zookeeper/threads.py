@@ -1,6 +1,6 @@
-"""A client of kazoo's that can be dropped without a farewell, and that tells how long its session will be kept.
+"""A client of kazoo's that can be dropped without a farewell, and that tells how long the server keeps its session.
 
-kazoo offers neither; here is all that reaches below what it offers.
+kazoo offers neither. Here is all that reaches below what it offers.
 """
 
 from __future__ import annotations

@@ -47,6 +47,10 @@ class Tail:
         self._has_skipped = False
         self._is_sure = False
         """Whether the server's word for its last offset can be taken. Whoever has seen a write since knows that."""
+        self._is_proven = True
+        """Whether a batch was seen. If not, the last writes may be ones that the server has not applied by then."""
+        self._batchless = -1
+        """An offset that was waited for in vain."""
         self._waiting: asyncio.Queue[NotificationBatch | Exception] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
         self._ahead: NotificationBatch | None = None
@@ -62,10 +66,12 @@ class Tail:
             passed, self._ahead = batch.offset, None
             if passed > newest and not self.has_waiting and passed <= await self._newest():
                 break
-        if passed < newest:
-            # The offset has no batch, or has one no more. A server that is asked for such offsets never rests.
+        self._batchless = newest
+        self._is_proven = passed >= 0 or newest < 0
+        if not self._is_proven:
+            # A server that is asked for offsets of which it has no batches never rests.
             await self._open(newest)
-        self.position = max(passed, newest)
+        self.position = newest if passed < 0 else passed
         self._has_skipped, self._is_sure = False, True
 
     async def resume(self, position: int) -> bool:
@@ -108,13 +114,14 @@ class Tail:
         """The next batch. Cancelling the wait loses nothing."""
         batch = await self._peek()
         assert batch.offset > self.position, "a stream repeats nothing"
-        if batch.offset > self.position + 1 and not await self._follows(batch):
+        if not await self._follows(batch):
             self._has_skipped = True
             raise Skipped(
                 f"notifications of shard {self._shard} behind offset {self.position} are gone: "
                 "the records themselves must be read"
             )
         self._ahead = None
+        self._is_proven = True
         self.position = batch.offset
         return batch
 
@@ -123,15 +130,19 @@ class Tail:
         for _ in range(self._waiting.qsize()):
             yield await self.next()
         newest = await self._newest()
-        while self.position < newest or not self._is_sure or not self.is_open:
-            batch = await self._next_within(self._patience_s if self.position < newest else self._quiet_s)
+        while self._misses(newest) or not self._is_sure or not self.is_open:
+            batch = await self._next_within(self._patience_s if self._misses(newest) else self._quiet_s)
             if batch is None:
-                self._is_sure = True
+                self._is_sure, self._batchless = True, newest
                 return
             yield batch
             if self.position > newest:
                 newest = await self._newest()
                 self._is_sure = self.position <= newest
+
+    def _misses(self, newest: int) -> bool:
+        """Whether there are batches to wait for."""
+        return self.position < newest != self._batchless
 
     async def _next_within(self, timeout_s: float) -> NotificationBatch | None:
         try:
@@ -162,6 +173,11 @@ class Tail:
 
     async def _follows(self, batch: NotificationBatch) -> bool:
         """Whether there is nothing between the position and a batch that has come."""
+        if not self._is_proven:
+            # Batches of writes are there in the order of the writes: if one was late, it is there by now.
+            return await self._first_from(self.position - APPLYING_MAX, batch.offset) == [batch.offset]
+        if batch.offset == self.position + 1:
+            return True
         return await self._first_from(self.position, batch.offset) == [self.position, batch.offset]
 
     async def _first_from(self, offset: int, last_offset: int) -> list[int]:

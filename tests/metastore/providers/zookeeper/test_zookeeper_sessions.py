@@ -14,7 +14,12 @@ from metastore.clock import ManualClock
 from metastore.interface import ChangeKind, InvalidRequest, Put, SessionLost
 from metastore.providers.zookeeper import session as session_module
 from metastore.providers.zookeeper.layout import Layout
-from metastore.providers.zookeeper.session import ZookeeperSession, asked_of_zookeeper_ms, relied_upon_ms
+from metastore.providers.zookeeper.session import (
+    HEARTBEATS_PER_TIMEOUT,
+    ZookeeperSession,
+    asked_of_zookeeper_ms,
+    relied_upon_ms,
+)
 from metastore.providers.zookeeper.store import ZookeeperStore
 
 LAYOUT = Layout(ROOT)
@@ -78,7 +83,10 @@ Run = Callable[[Callable[[World], Awaitable[None]]], None]
 
 def test_what_is_relied_upon_ends_before_what_is_granted() -> None:
     for timeout_ms in (2_000, 15_000, 299_999):
-        assert timeout_ms <= relied_upon_ms(asked_of_zookeeper_ms(timeout_ms)) <= timeout_ms + 1
+        granted_ms = asked_of_zookeeper_ms(timeout_ms)
+        assert timeout_ms <= relied_upon_ms(granted_ms) <= timeout_ms + 1
+        unheard_of_ms = granted_ms / 4 + timeout_ms / HEARTBEATS_PER_TIMEOUT
+        assert timeout_ms + unheard_of_ms <= granted_ms
 
 
 def test_an_owner_knows_in_time_without_hearing_of_it(run: Run) -> None:
@@ -102,7 +110,7 @@ def test_an_owner_knows_in_time_without_hearing_of_it(run: Run) -> None:
 
 def test_a_session_that_is_granted_less_promises_less(run: Run) -> None:
     async def scenario(world: World) -> None:
-        world.grants_ms = [4_000]
+        world.grants_ms = [4_500]
         session = await open_session(world.one)
         assert session.timeout_ms == 3_000
         assert session.remaining_s == 3
