@@ -18,6 +18,9 @@ from sortedcontainers import SortedList
 from metastore.engine.change import Table
 from metastore.engine.tree import Item, Transaction, Tree
 
+DELETED_STEP_MAX = 32
+"""Items that are looked at together, beyond those asked for, on the way through what was deleted."""
+
 Read = Callable[[Transaction, bytes, "bytes | None", int], list[Item]]
 
 
@@ -129,12 +132,14 @@ class View:
 
     def _ascend(self, read: Read, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         found: list[Item] = []
+        step = 0
         while True:
-            wanted = limit - len(found)
+            wanted = max(limit - len(found), step)
+            step = min(2 * wanted, DELETED_STEP_MAX)
             base = read(self._transaction, start, stop, wanted)
             changed = self._changed(table, start, stop, wanted, reverse=False)
             if not changed:
-                return found + base
+                return (found + base)[:limit]
             full = [keys[-1] for _, keys in changed if len(keys) == wanted]
             if len(base) == wanted:
                 full.append(base[-1][0])
@@ -147,12 +152,14 @@ class View:
     def descending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         """Up to `limit` last items of [start, stop), the last one first."""
         found: list[Item] = []
+        step = 0
         while True:
-            wanted = limit - len(found)
+            wanted = max(limit - len(found), step)
+            step = min(2 * wanted, DELETED_STEP_MAX)
             base = self._trees[table].descending(self._transaction, start, stop, wanted)
             changed = self._changed(table, start, stop, wanted, reverse=True)
             if not changed:
-                return found + base
+                return (found + base)[:limit]
             full = [keys[-1] for _, keys in changed if len(keys) == wanted]
             if len(base) == wanted:
                 full.append(base[-1][0])
