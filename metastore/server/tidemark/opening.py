@@ -18,14 +18,24 @@ def shard_of(request: tidemark_pb2.CreateWatch, host: Host) -> ShardHost:
     shard = host.shard(request.shard if request.HasField("shard") else None)
     if not shard.namespace.notifications_enabled:
         raise notifications_disabled()
-    if request.HasField("store_id") and request.store_id != host.identity.encode():
-        raise RpcError(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "the watch belongs to another store than the one that is served here: its offsets mean nothing here",
-            "STORE_CHANGED",
-            OWN_DOMAIN,
-        )
+    if request.HasField("store_id"):
+        _check_store(request, shard, host)
     return shard
+
+
+def _check_store(request: tidemark_pb2.CreateWatch, shard: ShardHost, host: Host) -> None:
+    """Offsets mean something only to the store that they are of, as long as that has not gone back in time."""
+    reached = shard.watches.next_offset
+    if request.store_id != host.identity.encode():
+        why = "the watch belongs to another store than the one that is served here: its offsets mean nothing here"
+    elif request.beginning == tidemark_pb2.OFFSET and request.from_offset > reached:
+        why = (
+            f"the watch has come to offset {request.from_offset}, and the shard to {reached}: "
+            "the store has lost data since, or was restored"
+        )
+    else:
+        return
+    raise RpcError(grpc.StatusCode.FAILED_PRECONDITION, why, "STORE_CHANGED", OWN_DOMAIN)
 
 
 def spec_of(request: tidemark_pb2.CreateWatch) -> WatchSpec:

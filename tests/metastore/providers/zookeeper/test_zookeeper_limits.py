@@ -205,6 +205,18 @@ def test_a_large_range_is_gone_at_one_instant_for_all_who_read() -> None:
     run(scenario)
 
 
+def test_large_records_are_removed_in_portions_too() -> None:
+    async def scenario(tree: Tree, store: ZookeeperStore, connection: TreeConnection) -> None:
+        for number in range(5):
+            await store.put(f"k{number}", b"v" * 250_000)
+        before = head_of(tree).next
+        await store.delete_range(Range("k", "l"))
+        assert keys_of(tree) == []
+        assert head_of(tree).next == before + 1 + 3
+
+    run(scenario)
+
+
 @pytest.mark.usefixtures("short_sweeps")
 def test_what_one_began_to_remove_the_next_one_finishes() -> None:
     """The first ends right behind the announcement."""

@@ -266,6 +266,43 @@ def test_a_snapshot_that_the_log_cannot_make_good_begins_anew() -> None:
 
 
 @pytest.mark.usefixtures("short_log")
+def test_a_snapshot_begins_anew_so_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metastore.providers.zookeeper.watch.SCAN_ATTEMPTS_MAX", 3)
+
+    async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:
+        for number in range(60):
+            await other.put(f"k{number:02d}", b"")
+        told = Told(one.watch())
+        for _ in range(3):
+            assert (await told.step()).kind is BatchKind.SNAPSHOT_BEGIN
+            for _ in range(20):
+                await other.put("k59", b"changed")
+        with pytest.raises(Unavailable, match="SCAN_ATTEMPTS_MAX"):
+            await told.step()
+
+    run(scenario)
+
+
+def test_so_much_of_the_log_is_kept_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metastore.providers.zookeeper.tail.LOG_CACHE_ENTRIES", 10)
+    monkeypatch.setattr("metastore.providers.zookeeper.tail.LOG_CACHE_BYTES", 50_000)
+
+    async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:
+        for size in (0, 20_000):
+            told = Told(one.watch(snapshot=False, previous_values=True))
+            await told.step()
+            for number in range(40):
+                await other.put("k", b"%d" % number + b"v" * size)
+            while len(told.changes) < 40:
+                await told.step()
+            cached = one._tail._cache.values()
+            assert 0 < len(cached) <= 10
+            assert sum(size for _, size in cached) == one._tail._cache_bytes <= 50_000
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("short_log")
 def test_a_slow_reader_of_a_sequence_misses_some_and_not_the_last() -> None:
     async def scenario(tree: Tree, one: ZookeeperStore, other: ZookeeperStore) -> None:
         keys = one.watch_sequence("s", partition_key="p")
