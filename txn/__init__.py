@@ -6,6 +6,9 @@ watches the header and carries the outcome out for himself: nobody is called, no
 was sealed, trimmed or taken over in the meantime makes no difference.
 
     model         ids, headers, operations, and the indexes that lead to them: pure values
+    coordinator   begins transactions, decides them, sweeps up behind them
+    segment       the segment's log, local or in the store; its entries, and what a subscription has acknowledged
+    pb            generated messages
 
 What it promises. A committed transaction is seen whole, an aborted one not at all, by every reader, old or new, for as
 long as the data is kept. The intent is durable before the entry, the outcome before the operation records go, the
