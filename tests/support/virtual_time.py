@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-TURNS_MAX = 200_000
+TURNS_MAX = 50_000
 """Of one scenario; more means that it goes round in circles."""
 
 

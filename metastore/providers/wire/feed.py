@@ -79,6 +79,8 @@ class Feed:
         """The changes that have arrived of a write that has not arrived as a whole."""
         self._has_snapshot_begun = False
         self._was_created = False
+        self._is_known = False
+        """Whether the server has taken it up on the stream that carries it now."""
         self._wake = wake
 
     # -- for the stream that carries it
@@ -86,6 +88,7 @@ class Feed:
     def create_request(self, watch_id: int) -> bytes:
         """Begins the feed on a stream, or goes on with it there."""
         self.watch_id = watch_id
+        self._is_known = False
         self._consumed = 0
         create = pb.CreateWatch()
         create.CopyFrom(self._template)
@@ -112,7 +115,7 @@ class Feed:
         elif what == "snapshot_end":
             self._mark(news.snapshot_end.resume_offset)
         elif what == "created":
-            self._was_created = True
+            self._was_created = self._is_known = True
             if news.created.HasField("resume_offset") and self._arrived is None:
                 self._mark(news.created.resume_offset)
         elif what == "ended":
@@ -120,8 +123,13 @@ class Feed:
         return None
 
     def progress(self, next_offset: int) -> None:
-        """Nothing has happened up to here."""
-        if self._arrived is not None and next_offset > self._arrived and not self._partial:
+        """Nothing has happened up to here, says a mark for all watches that the server knows of.
+
+        If it does not know of this one yet, the mark has crossed with the request, and says nothing of it.
+        """
+        if not self._is_known or self._arrived is None or self._partial:
+            return
+        if next_offset > self._arrived:
             if self._inbox and isinstance(self._inbox[-1], Mark):
                 self._inbox.pop()  # the new mark says all that it said
             self._mark(next_offset)

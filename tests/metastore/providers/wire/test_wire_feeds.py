@@ -108,6 +108,8 @@ def test_a_write_that_broke_off_comes_again_as_a_whole() -> None:
 
 def test_progress_is_kept_as_one_mark_and_never_goes_back() -> None:
     told = feed(resume_offset=4)
+    told.create_request(1)
+    told.arrive(pb.WatchNews(created=pb.WatchCreated(resume_offset=4)))
     told.progress(4)
     assert told.take() is None
     for offset in (6, 9, 7):
