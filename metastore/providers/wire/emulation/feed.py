@@ -191,12 +191,17 @@ class EmulatedFeed:
         return await self._begin_with_keys()
 
     async def _resume(self, position: int) -> Ledger:
+        self._marked = position
+        if position < 0:
+            # Before the first write there was nothing: whatever is there has been created since.
+            ledger = Ledger(self._scope, position, bounds=self._bounds)
+            await self._jump(ledger)
+            return ledger
         if not await self._tail.resume(position):
             raise TokenExpired(
                 f"{self._scope}: the notifications behind offset {position}, where the token is, are no longer kept: "
                 "begin with a snapshot"
             )
-        self._marked = position
         ledger = Ledger(self._scope, position, is_complete=False, bounds=self._bounds)
         await self._audit(ledger)
         return ledger
@@ -222,7 +227,7 @@ class EmulatedFeed:
             if batch.offset > place:
                 ledger.take(batch)
         ledger.advance(self._tail.position)
-        self._mark(place)
+        self._mark_beginning(place, has_records=bool(told.keys()))
         return ledger
 
     async def _written_meanwhile(self) -> list[NotificationBatch]:
@@ -247,11 +252,12 @@ class EmulatedFeed:
                 break
         position = ledger.position
         portion: list[Record] = []
-        for change in ledger.settle():
+        changes = ledger.settle()
+        for change in changes:
             assert change.record is not None, "nothing was told before"
             portion = await self._put_record(change.record, portion)
         self._put_records(portion)
-        self._mark(position)
+        self._mark_beginning(position, has_records=bool(changes))
         return ledger
 
     # -- what the reader gets
@@ -265,6 +271,10 @@ class EmulatedFeed:
             if self._inbox and isinstance(self._inbox[-1], Mark):
                 self._inbox.pop()  # the new mark says all that it said
             self._mark(ledger.position)
+
+    def _mark_beginning(self, position: int, has_records: bool) -> None:
+        """Where there are records there was a write, even if the server knows of none any more: see Tail."""
+        self._mark(max(position, 0) if has_records else position)
 
     def _mark(self, position: int) -> None:
         self._marked = position

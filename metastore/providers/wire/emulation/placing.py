@@ -7,7 +7,6 @@ snapshot is of any offset at which all records had the versions that the scan fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 from metastore.providers.wire.emulation.mirror import Mirror
 from metastore.providers.wire.plain import Notification, NotificationBatch, NotificationKind
@@ -17,19 +16,18 @@ def place_of(found: Mirror, begun: int, batches: Sequence[NotificationBatch], en
     """The last offset at which the range was as a scan found it, or one just like it; None if there is none for sure.
 
     The batches are those of concern behind `begun`, up to `end`, and the scan was made behind `begun` and before `end`
-    was reached. Behind a deleted range nothing is sure.
+    was reached. If a range was deleted among them nothing is sure: it may have been so before the scan, or behind it.
     """
-    certain = list(takewhile(_tells_keys, batches))
-    if len(certain) < len(batches):
-        end = certain[-1].offset if certain else begun
-    notified = {(each.key, each.version_id) for batch in certain for each in batch.notifications}
+    notified = [each for batch in batches for each in batch.notifications]
+    if any(each.kind is NotificationKind.RANGE_DELETED for each in notified):
+        return None
+    versions = {(each.key, each.version_id) for each in notified}
     firsts: dict[str, Notification] = {}
-    for batch in certain:
-        for each in batch.notifications:
-            firsts.setdefault(each.key, each)
-    wrong = {key for key, first in firsts.items() if not _was_before(_version_of(found, key), first, notified)}
+    for each in notified:
+        firsts.setdefault(each.key, each)
+    wrong = {key for key, first in firsts.items() if not _was_before(_version_of(found, key), first, versions)}
     place = None if wrong else begun
-    for batch in certain:
+    for batch in batches:
         for each in batch.notifications:
             if each.version_id == _version_of(found, each.key):
                 wrong.discard(each.key)
@@ -40,15 +38,11 @@ def place_of(found: Mirror, begun: int, batches: Sequence[NotificationBatch], en
     return place if wrong else end
 
 
-def _tells_keys(batch: NotificationBatch) -> bool:
-    return all(each.kind is not NotificationKind.RANGE_DELETED for each in batch.notifications)
-
-
-def _was_before(version_id: int | None, first: Notification, notified: set[tuple[str, int | None]]) -> bool:
+def _was_before(version_id: int | None, first: Notification, versions: set[tuple[str, int | None]]) -> bool:
     """Whether a record was at this version (None: not there) before the first notification of it, for sure."""
     if version_id is None:
         return first.kind is NotificationKind.CREATED
-    return (first.key, version_id) not in notified
+    return (first.key, version_id) not in versions
 
 
 def _version_of(found: Mirror, key: str) -> int | None:

@@ -81,14 +81,13 @@ class Tail:
         return await self.go_on()
 
     async def go_on(self) -> bool:
-        """Goes on where it stands, after a break; False if notifications were skipped, or may have been."""
-        if self._has_skipped:
+        """Goes on where it stands, after a break; False if notifications were skipped, or may have been.
+
+        The server's word that nothing was written is not enough; see above.
+        """
+        if self._has_skipped or self.position < 0:
             return False
         self._is_sure = False
-        newest = await self._newest()
-        if newest == self.position:
-            await self._open(newest)
-            return True
         await self._open(self.position - 1)
         first = await self._peek_within(self._patience_s)
         self._has_skipped = first is None or first.offset > self.position + 1

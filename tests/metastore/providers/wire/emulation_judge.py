@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulation_model import ModelShard, ModelShards
+from emulation_model import ModelShard, ModelShards, State
 
 from metastore.interface import BatchKind, Change, ChangeKind, Range, Record, WatchBatch
 from metastore.providers.tokens import TokenForm
@@ -20,12 +20,15 @@ class Judge:
         self.state: dict[str, Record] = {}
         self.token: str | None = None
         self.changes: list[Change] = []
+        self.is_unclear = False
+        """Begun without a snapshot, at a place that nobody can tell: what follows cannot be judged."""
         self._shards = shards
         self._range = range
         self._index = index
         self._has_previous_values = has_previous_values
         self._tokens = TokenForm("model", range, index, None, len(shards.shards))
         self._offsets: list[int] | None = None
+        self._begun: list[int] = []
         self._told = [-1] * len(shards.shards)
 
     def request(self, has_snapshot: bool, is_resumed: bool) -> WatchRequest:
@@ -34,6 +37,7 @@ class Judge:
         resume = None if not is_resumed or self.token is None else tuple(self._tokens.read(self.token))
         if resume is None:
             self.token = self._offsets = None
+            self.is_unclear = False
         return WatchRequest(
             self._range, self._index, self._tokens, numbers, resume, has_snapshot, self._has_previous_values
         )
@@ -53,7 +57,7 @@ class Judge:
             self._told[shard] = max(change.offset for change in batch.changes if change.shard == shard)
         self.changes += batch.changes
         if batch.token is not None:
-            self._take_token(batch.token, is_first=self._offsets is None, has_snapshot=batch.kind is BatchKind.SNAPSHOT_END)
+            self._take_token(batch.token, self._offsets is None, batch.kind is BatchKind.SNAPSHOT_END)
 
     def _take_change(self, change: Change) -> None:
         assert self._offsets is not None
@@ -62,6 +66,8 @@ class Judge:
         assert (before is not None) == (change.kind in IN_RANGE_BEFORE), change
         shard = self._shards.shards[change.shard]
         truth = shard.states[change.offset]
+        if shard.understated is not None and change.record != _record(truth, change.key):
+            truth = shard.states[shard.known_place(change.offset)]  # it does not know its own place
         in_range = shard.within(truth, self._range, self._index)
         if change.kind is ChangeKind.DELETED:
             assert change.record is None
@@ -69,7 +75,7 @@ class Judge:
             del self.state[change.key]
         else:
             assert change.record is not None
-            assert _plain(change.record) == truth[change.key].record
+            assert _plain(change.record) == _record(truth, change.key)
             assert (change.key in in_range) == (change.kind is not ChangeKind.LEFT), change
             assert change.time_ms == change.record.version.modified_ms
             assert before is None or change.record.version.version_id > before.version.version_id
@@ -97,10 +103,16 @@ class Judge:
         offsets = self._tokens.read(token)
         assert self._offsets is None or all(new >= old for new, old in zip(offsets, self._offsets, strict=True))
         self.token, self._offsets = token, offsets
+        if is_first:
+            self._begun = offsets
         if is_first and not has_snapshot:
-            self.state = self.truth()  # begun without a snapshot: it is as if it had been read
-        for shard, offset in zip(self._shards.shards, offsets, strict=True):
-            self._check_state(shard, offset - 1, is_exact=is_first)
+            self.state = self._truth()  # it is as if a snapshot had been read
+        for shard, offset, begun in zip(self._shards.shards, offsets, self._begun, strict=True):
+            known = {key: record.version for key, record in self.state.items() if self._shards.owner(key) is shard}
+            place = shard.known_place(offset - 1)
+            is_unsure = offset <= begun or shard.understated is not None
+            if not is_unsure or known != shard.versions_within(place, self._range, self._index):
+                self._check_state(shard, offset - 1, is_exact=is_first)
 
     def _check_state(self, shard: ModelShard, offset: int, is_exact: bool) -> None:
         truth = shard.within(shard.states[offset], self._range, self._index)
@@ -115,11 +127,12 @@ class Judge:
                     f"{key} at offset {offset} was passed over, and nothing follows"
                 )
 
-    def truth(self) -> dict[str, Record]:
+    def _truth(self) -> dict[str, Record]:
         """The range at the token."""
         assert self._offsets is not None
         found: dict[str, Record] = {}
         for shard, offset in zip(self._shards.shards, self._offsets, strict=True):
+            self.is_unclear = self.is_unclear or shard.known_place(offset - 1) >= offset
             found |= shard.within(shard.states[offset - 1], self._range, self._index)
         return found
 
@@ -134,18 +147,17 @@ class Judge:
 
     # -- what may not be possible
 
-    def may_have_expired(self) -> bool:
-        """Whether a watch that is resumed at the token has to give up."""
-        assert self._offsets is not None
+    def may_have_expired(self, token: str) -> bool:
+        """Whether a watch that was resumed at this token has to give up."""
+        offsets = self._tokens.read(token)
         return any(
-            self._cannot_go_on(shard, offset) for shard, offset in zip(self._shards.shards, self._offsets, strict=True)
+            self._cannot_go_on(shard, offset) for shard, offset in zip(self._shards.shards, offsets, strict=True)
         )
 
     def _cannot_go_on(self, shard: ModelShard, offset: int) -> bool:
-        has_news = shard.committed >= offset
-        is_skipped = has_news and not any(
-            number >= shard.oldest and number in shard.batches for number in (offset - 1, offset)
-        )
+        if not offset:
+            return False  # before the first write: whatever is there has been created since
+        is_skipped = not any(number >= shard.oldest and number in shard.batches for number in (offset - 1, offset))
         return is_skipped or any(
             self._says_too_little(shard, number) for number in range(offset, shard.committed + 1)
         )
@@ -155,6 +167,10 @@ class Judge:
         kinds: Sequence[NotificationKind] = [] if batch is None else [each.kind for each in batch.notifications]
         is_unknown = any(kind is not NotificationKind.CREATED for kind in kinds)
         return NotificationKind.RANGE_DELETED in kinds or (self._index is not None and is_unknown)
+
+
+def _record(state: State, key: str) -> Record | None:
+    return state[key].record if key in state else None
 
 
 def _plain(record: Record) -> Record:

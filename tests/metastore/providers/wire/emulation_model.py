@@ -67,6 +67,7 @@ class ModelShard:
     """Older batches are trimmed."""
     understated: int | None = None
     """What it says of its last write when it was killed, until the next one."""
+    was_killed: bool = False
     versions: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -111,7 +112,8 @@ class ModelShard:
 
     def end_session(self) -> None:
         """All ephemeral records go in one write."""
-        self.write([Delete(key) for key, stored in self.states[self.committed].items() if stored.record.version.session_id])
+        state = self.states[self.committed]
+        self.write([Delete(key) for key, stored in state.items() if stored.record.version.is_ephemeral])
 
     def kept_from(self, offset: int) -> NotificationBatch | None:
         """The first batch from an offset on that is kept and can be read."""
@@ -120,13 +122,20 @@ class ModelShard:
                 return self.batches[number]
         return None
 
+    def known_place(self, offset: int) -> int:
+        """Where it may be, if nothing tells that it is beyond an offset: before the next batch that is kept."""
+        while offset < self.applied and (offset + 1 < self.oldest or offset + 1 not in self.batches):
+            offset += 1
+        return offset
+
     def _perform(self, state: State, write: Write) -> list[Notification]:
         if isinstance(write, Put):
             return [self._put(state, write)]
         if isinstance(write, Delete):
             return [Notification(NotificationKind.DELETED, write.key)] if state.pop(write.key, None) else []
-        for key in [key for key in state if self.is_within(key, Range(write.start, write.end or write.start))]:
-            del state[key]
+        deleted = Range(write.start, write.end)
+        for key in [key for key in state if write.end and self.is_within(key, deleted)]:
+            del state[key]  # without an end it deletes nothing, and is told
         return [Notification(NotificationKind.RANGE_DELETED, write.start, range_end=write.end)]
 
     def _put(self, state: State, put: Put) -> Notification:
@@ -166,6 +175,10 @@ class ModelShard:
             return {key: state[key].record for _, key in self.entries(state, range, index)}
         return {key: stored.record for key, stored in state.items() if self.is_within(key, range)}
 
+    def versions_within(self, offset: int, range: Range, index: str | None) -> dict[str, Version]:
+        """The truth about the versions behind a write."""
+        return {key: record.version for key, record in self.within(self.states[offset], range, index).items()}
+
 
 class ModelShards(PlainShards):
     """The seam to the shards. `choice` decides who waits how long."""
@@ -192,7 +205,8 @@ class ModelShards(PlainShards):
         """The server begins anew, and believes that it has been written up to this offset only."""
         model = self.shards[shard]
         model.apply()
-        model.understated = min(offset, model.committed)
+        model.was_killed = True
+        model.understated = max(-1, min(offset, model.committed))
         self.cut()
 
     async def notifications(
