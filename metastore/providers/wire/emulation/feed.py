@@ -267,7 +267,7 @@ class EmulatedFeed:
         if changes:
             self._marked = ledger.position
             self._put(Changes(changes, ledger.position + 1))
-        elif ledger.position > self._marked:
+        elif ledger.position > self._marked and not ledger.pending_count:
             if self._inbox and isinstance(self._inbox[-1], Mark):
                 self._inbox.pop()  # the new mark says all that it said
             self._mark(ledger.position)

@@ -51,6 +51,8 @@ class Tail:
         """Whether a batch was seen. If not, the last writes may be ones that the server has not applied by then."""
         self._batchless = -1
         """An offset that was waited for in vain."""
+        self._was_held_up = False
+        """The stream was not read on for a while."""
         self._waiting: asyncio.Queue[NotificationBatch | Exception] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
         self._ahead: NotificationBatch | None = None
@@ -111,18 +113,29 @@ class Tail:
 
     async def next(self) -> NotificationBatch:
         """The next batch. Cancelling the wait loses nothing."""
+        if self._was_held_up and not self.has_waiting:
+            await self._check_for_silence()
         batch = await self._peek()
-        assert batch.offset > self.position, "a stream repeats nothing"
         if not await self._follows(batch):
-            self._has_skipped = True
-            raise Skipped(
-                f"notifications of shard {self._shard} behind offset {self.position} are gone: "
-                "the records themselves must be read"
-            )
+            raise self._skipped()
         self._ahead = None
         self._is_proven = True
         self.position = batch.offset
         return batch
+
+    async def _check_for_silence(self) -> None:
+        """After it was held up, a stream may say nothing because everything that it had to say is gone."""
+        newest = await self._newest()
+        if self._misses(newest) and await self._peek_within(self._patience_s) is None:
+            raise self._skipped()
+        self._was_held_up = False
+
+    def _skipped(self) -> Skipped:
+        self._has_skipped = True
+        return Skipped(
+            f"notifications of shard {self._shard} behind offset {self.position} are gone: "
+            "the records themselves must be read"
+        )
 
     async def up_to_newest(self) -> AsyncGenerator[NotificationBatch, None]:
         """The batches of everything that has been written by now."""
@@ -177,6 +190,8 @@ class Tail:
             return await self._first_from(self.position - APPLYING_MAX, batch.offset) == [batch.offset]
         if batch.offset == self.position + 1:
             return True
+        if batch.offset <= self.position:
+            return False  # it was given up before it came
         return await self._first_from(self.position, batch.offset) == [self.position, batch.offset]
 
     async def _first_from(self, offset: int, last_offset: int) -> list[int]:
@@ -210,6 +225,7 @@ class Tail:
     async def _open(self, after_offset: int) -> None:
         await self.close()
         self._waiting = asyncio.Queue(WAITING_BATCHES_MAX)
+        self._was_held_up = False
         self._reading = asyncio.create_task(
             self._read(self._waiting, max(after_offset, -1)), name=f"notifications of shard {self._shard}"
         )
@@ -223,6 +239,7 @@ class Tail:
         try:
             async with aclosing(self._shards.notifications(self._shard, after_offset)) as batches:
                 async for batch in batches:
+                    self._was_held_up = self._was_held_up or waiting.full()
                     await waiting.put(batch)
         except Exception as error:
             await waiting.put(error)  # raised where the batches are taken
