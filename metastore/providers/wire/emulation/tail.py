@@ -126,9 +126,10 @@ class Tail:
     async def _check_for_silence(self) -> None:
         """After it was held up, a stream may say nothing because everything that it had to say is gone."""
         newest = await self._newest()
-        if self._misses(newest) and await self._peek_within(self._patience_s) is None:
+        if not self._misses(newest):
+            self._was_held_up = False
+        elif await self._peek_within(self._patience_s) is None:
             raise self._skipped()
-        self._was_held_up = False
 
     def _skipped(self) -> Skipped:
         self._has_skipped = True

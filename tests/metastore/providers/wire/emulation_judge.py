@@ -85,7 +85,10 @@ class Judge:
                 self.state[change.key] = change.record
         if change.kind is ChangeKind.ENTERED:
             assert change.record is not None
-            assert change.record.version.modifications > 0
+            assert change.record.version.modifications > 0 or change.previous is not None
+        if change.kind is ChangeKind.CREATED and change.record is not None:
+            created = shard.offset_at(change.record.version.created_ms)
+            assert created >= self._offsets[change.shard], "what is created was not there before"
         self._check_previous(change, before)
 
     def _check_previous(self, change: Change, before: Record | None) -> None:
@@ -157,8 +160,8 @@ class Judge:
     def _cannot_go_on(self, shard: ModelShard, offset: int) -> bool:
         if not offset:
             return False  # before the first write: whatever is there has been created since
-        is_skipped = not any(number >= shard.oldest and number in shard.batches for number in (offset - 1, offset))
-        return is_skipped or any(
+        is_forgotten = offset - 1 < shard.oldest or offset - 1 not in shard.batches
+        return is_forgotten or any(
             self._says_too_little(shard, number) for number in range(offset, shard.committed + 1)
         )
 

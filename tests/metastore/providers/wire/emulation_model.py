@@ -20,6 +20,8 @@ from metastore.providers.wire.scans import IndexedKey
 
 LONGEST_PAUSE_TURNS = 3
 SESSION_ID = 7
+FIRST_MS, WRITE_MS = 1_000, 10
+"""When the first write is made, and how long after it the next."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,12 @@ class ModelShard:
 
     @staticmethod
     def _time_ms(offset: int) -> int:
-        return 1_000 + offset * 10
+        return FIRST_MS + offset * WRITE_MS
+
+    @staticmethod
+    def offset_at(time_ms: int) -> int:
+        """The write that was made at a time."""
+        return (time_ms - FIRST_MS) // WRITE_MS
 
     def is_within(self, key: str, range: Range) -> bool:
         position, end = self.order.position(key), range.end
