@@ -155,12 +155,13 @@ class EmulatedFeed:
 
     async def _make_ready(self, ledger: Ledger) -> None:
         """Looks at what has changed, and at what has changed again meanwhile; with patience, but not for ever."""
-        for _ in range(ROUNDS_MAX):
+        for attempt in range(ROUNDS_MAX):
+            if attempt:
+                # What was not seen as it was notified has changed since: there is another notification.
+                await self._take_some(ledger)
             await self._looks.look(ledger)
             if ledger.is_ready or ledger.needs_audit:
                 return
-            # What was not seen as it was notified has changed since: there is another notification.
-            await self._take_some(ledger)
 
     async def _audit(self, ledger: Ledger) -> None:
         """Compares everything that was told with everything that there is."""

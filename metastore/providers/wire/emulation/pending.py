@@ -61,7 +61,8 @@ class Pending:
         """A write of it."""
         self.version_id, self.offset, self.time_ms = version_id, offset, time_ms
         self.is_new = self.is_new or kind is not NotificationKind.MODIFIED
-        self.is_known = self.is_seen = False
+        self.is_known = False
+        self.is_seen = self.ahead is not None
         if version_id is None:
             self._learn(ABSENT)
         elif self.ahead is not None and self.ahead.version_id == version_id:
@@ -73,7 +74,8 @@ class Pending:
         self.is_seen = True
         if sight.version_id == self.version_id:
             self._learn(sight)
-        elif may_be_ahead:
+        elif may_be_ahead and sight.record is not None:
+            assert self.ahead is None, "what is ahead is waited for"
             self.ahead = sight
 
     def _learn(self, sight: Sight) -> None:

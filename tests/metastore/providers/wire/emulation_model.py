@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from metastore.interface import Index, Range, Record, Unavailable, Version
+from metastore.interface import Index, Range, Record, StoreError, Unavailable, Version
 from metastore.providers.merging import StoreOrder
 from metastore.providers.wire.plain import Notification, NotificationBatch, NotificationKind, PlainShards
 from metastore.providers.wire.scans import IndexedKey
@@ -193,14 +193,15 @@ class ModelShards(PlainShards):
     def __init__(self, choice: random.Random, shards: int = 1, key_sorting: str = "hierarchical") -> None:
         self.order = StoreOrder(key_sorting)
         self.shards = [ModelShard(self.order) for _ in range(shards)]
-        self.is_down = False
+        self.refusal: StoreError | None = None
+        """Why no call is answered."""
         self.calls = 0
         self._choice = choice
         self._cuts = 0
 
     def owner(self, key: str) -> ModelShard:
         """The shard of a key: its last character says which."""
-        return self.shards[int(key[-1]) % len(self.shards)]
+        return self.shards[int(key[-1]) if len(self.shards) > 1 else 0]
 
     def cut(self) -> None:
         """Breaks off everything that is under way."""
@@ -275,5 +276,7 @@ class ModelShards(PlainShards):
     async def _pause(self, cuts: int) -> None:
         for _ in range(self._choice.randint(0, LONGEST_PAUSE_TURNS)):
             await asyncio.sleep(0)
-        if self.is_down or cuts != self._cuts:
+        if self.refusal is not None:
+            raise self.refusal
+        if cuts != self._cuts:
             raise Unavailable("the connection broke")
