@@ -66,7 +66,8 @@ class Judge:
         assert (before is not None) == (change.kind in IN_RANGE_BEFORE), change
         shard = self._shards.shards[change.shard]
         truth = shard.states[change.offset]
-        if shard.understated is not None and change.record != _record(truth, change.key):
+        record = None if change.record is None else _plain(change.record)
+        if shard.understated is not None and record != _record(truth, change.key):
             truth = shard.states[shard.known_place(change.offset)]  # it does not know its own place
         in_range = shard.within(truth, self._range, self._index)
         if change.kind is ChangeKind.DELETED:
