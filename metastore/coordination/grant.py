@@ -30,7 +30,7 @@ from metastore.interface import (
     Unsupported,
     exactly,
 )
-from metastore.interface.checks import shown
+from metastore.interface.checks import is_numbered, shown
 
 FENCE_ATTEMPTS_MAX = 8
 """How often a fenced write is repeated because the holder's own value was changed in the same moment."""
@@ -188,7 +188,7 @@ class Grant:
                 "this store has no transact, so a grant cannot be a condition of a write: use Grant.guard, which works "
                 "everywhere"
             )
-        if any(operation.key == self.name for operation in operations):
+        if any(operation.key == self.name and not is_numbered(operation) for operation in operations):
             raise InvalidRequest(f"{shown(self.name)} is the grant's own record: use Grant.update or Grant.release")
         is_ephemeral = any(isinstance(operation, Put) and operation.is_ephemeral for operation in operations)
         for _ in range(FENCE_ATTEMPTS_MAX):

@@ -53,6 +53,12 @@ _NOTHING_AFTER_INDEXES = (None, None)
 Put = tuple[bytes, bytes, PutOptions | None]
 """Key, value, options."""
 
+
+def is_numbered(put: Put) -> bool:
+    """Whether it is a put to a sequence, and its key only the prefix."""
+    return put[2] is not None and bool(put[2].sequence_key_deltas)
+
+
 Delete = tuple[bytes, int | None]
 """Key, expected version id."""
 
@@ -73,13 +79,23 @@ class WriteBatch:
         """Whether it can only make the store smaller; such batches may use the reserve of a full disk."""
         return not self.puts
 
+    @property
+    def has_sequences(self) -> bool:
+        """Whether a put is one to a sequence."""
+        return any(map(is_numbered, self.puts))
+
+    def places_sequences_first(self) -> list[int]:
+        """The places of the puts, those to sequences before the others, otherwise in their order."""
+        return sorted(range(len(self.puts)), key=lambda place: not is_numbered(self.puts[place]))
+
 
 @dataclass(slots=True)
 class Transaction:
     """One write request that applies only if every condition holds in the state before it: all or nothing.
 
     The versions that its puts and deletes expect are conditions too, and -1 means that there is no record. Deleting
-    what is not there does nothing.
+    what is not there does nothing. Puts to sequences are carried out first, so that nothing else of the transaction
+    has a say in their numbers.
     """
 
     conditions: list[tuple[bytes, int]] = field(default_factory=list)

@@ -40,7 +40,7 @@ from metastore.engine.record import (
 from metastore.engine.sequence import next_key
 from metastore.engine.sessions import SESSION_KEY_BYTES, SessionRecord, session_key
 from metastore.engine.store import Applied, Store
-from metastore.engine.validate import shown
+from metastore.engine.validate import check_final_keys, shown
 
 IndexPairs = dict[tuple[bytes, bytes], None]
 
@@ -104,8 +104,8 @@ class Stage:
 
     def write(self, batch: WriteBatch) -> WriteResult:
         """Stages a write request. An `InvalidRequest` leaves no trace of it."""
-        if any(options is not None and options.sequence_key_deltas for _, _, options in batch.puts):
-            return self._undone_if_invalid(lambda: self._write(batch))
+        if batch.has_sequences:
+            return self._undone_if_invalid(batch, self._write)
         return self._write(batch)
 
     def transact(self, transaction: Transaction) -> WriteResult:
@@ -117,7 +117,11 @@ class Stage:
         for _, _, options in transaction.puts:
             if options is not None and options.session_id is not None and not self.has_session(options.session_id):
                 raise SessionNotFound(options.session_id)
-        result = self._write(WriteBatch(transaction.puts, transaction.deletes))
+        batch = WriteBatch(transaction.puts, transaction.deletes)
+        if batch.has_sequences:
+            result = self._undone_if_invalid(batch, self._write_sequences_first)
+        else:
+            result = self._write(batch)
         assert not any(status for status, _, _ in result.puts), "a put of a transaction was refused"
         return result
 
@@ -154,10 +158,12 @@ class Stage:
 
     # -- the parts of a request
 
-    def _undone_if_invalid(self, attempt: Callable[[], WriteResult]) -> WriteResult:
+    def _undone_if_invalid(self, batch: WriteBatch, attempt: Callable[[WriteBatch], WriteResult]) -> WriteResult:
+        if len(batch.puts) + len(batch.deletes) == 1:
+            return attempt(batch)  # one put alone is refused before it has staged anything
         generation, version_id, sequences = self.generation.copy(), self.last_version_id, len(self.sequences)
         try:
-            return attempt()
+            return attempt(batch)
         except InvalidRequest:
             self.generation, self.last_version_id = generation, version_id
             del self.sequences[sequences:]
@@ -167,13 +173,21 @@ class Stage:
             self._bind()
             raise
 
+    def _write_sequences_first(self, batch: WriteBatch) -> WriteResult:
+        """Numbers the sequences of a transaction by the state before anything else of it."""
+        results = {place: self._put(*batch.puts[place]) for place in batch.places_sequences_first()}
+        puts = [results[place] for place in range(len(results))]
+        check_final_keys(batch, puts)
+        return self._finish(batch, puts)
+
     def _write(self, batch: WriteBatch) -> WriteResult:
         put = self._put
-        result = WriteResult(
-            [put(key, value, options) for key, value, options in batch.puts],
-            [self._delete(key, expected) for key, expected in batch.deletes],
-            len(batch.delete_ranges),
-        )
+        return self._finish(batch, [put(key, value, options) for key, value, options in batch.puts])
+
+    def _finish(self, batch: WriteBatch, puts: list[PutResult]) -> WriteResult:
+        """What comes behind the puts of a request."""
+        deletes = [self._delete(key, expected) for key, expected in batch.deletes]
+        result = WriteResult(puts, deletes, len(batch.delete_ranges))
         for start, end in batch.delete_ranges:
             self._delete_range(start, end)
         self._end_entry()
@@ -187,8 +201,7 @@ class Stage:
         head = HEAD.pack(FORMAT, self.time_ms, self.last_version_id)
         payload = head + b"".join(self._parts)
         self._parts.clear()
-        if self._previous_bytes:
-            self._previous_bytes = 0
+        self._previous_bytes = 0
         self.entries.append(payload)
         self.size_bytes += len(payload)
         self.generation.size_bytes = self.size_bytes

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
 from metastore.engine import limits
 from metastore.engine.errors import InvalidRequest
-from metastore.engine.operations import Get, PutOptions, Range, Transaction, WriteBatch
+from metastore.engine.operations import Get, PutOptions, PutResult, Range, Transaction, WriteBatch, is_numbered
 
 SHOWN_BYTES = 60
 
@@ -68,19 +71,33 @@ def check_transaction(transaction: Transaction) -> None:
     for _, key, expected in transaction.all_conditions():
         if expected < -1:
             raise InvalidRequest(f"the expected version of key {shown(key)} is {expected}: a version id, or -1")
-    keys: set[bytes] = set()
-    for key in (*(key for key, _, _ in transaction.puts), *(key for key, _ in transaction.deletes)):
-        if key in keys:
-            raise InvalidRequest(f"a transaction has two operations on key {shown(key)}: one for each is allowed")
-        keys.add(key)
+    plain_puts = (put[0] for put in transaction.puts if not is_numbered(put))
+    _check_one_for_each_key(chain(plain_puts, (key for key, _ in transaction.deletes)))
     for key, _, options in transaction.puts:
         if options is not None:
             _check_transaction_options(key, options)
 
 
+def check_final_keys(batch: WriteBatch, results: Sequence[PutResult]) -> None:
+    """Refuses a transaction that has another operation on a key that it generated."""
+    stored = (new_key or put[0] for put, (_, _, new_key) in zip(batch.puts, results, strict=True))
+    _check_one_for_each_key(chain(stored, (key for key, _ in batch.deletes)))
+
+
+def _check_one_for_each_key(keys: Iterable[bytes]) -> None:
+    seen: set[bytes] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidRequest(f"a transaction has two operations on key {shown(key)}: one for each is allowed")
+        seen.add(key)
+
+
 def _check_transaction_options(key: bytes, options: PutOptions) -> None:
     if options.sequence_key_deltas:
-        raise InvalidRequest(f"the put of key {shown(key)} is one to a sequence, which no transaction may have")
+        if options.partition_key is None:
+            raise InvalidRequest(f"the put to sequence {shown(key)} needs a partition key")
+        if options.expected_version_id is not None:
+            raise InvalidRequest(f"the put to sequence {shown(key)} makes a new key: it can expect no version")
     if options.override_version_id is not None or options.override_modifications_count is not None:
         raise InvalidRequest(f"the put of key {shown(key)} sets its own version, which none of a transaction may")
 

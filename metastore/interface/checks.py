@@ -10,9 +10,12 @@ from metastore.interface.values import ABSENT, Condition, Delete, Index, Operati
 KEY_BYTES_MAX = 64 << 10
 """Keys, partition keys, index names, secondary keys, identities."""
 VALUE_BYTES_MAX = 64 << 20
+VERSION_ID_MAX = (1 << 63) - 1
 INDEXES_MAX = 1_000
 """Secondary index entries of one record."""
 SEQUENCE_PARTS_MAX = 32
+SEQUENCE_PART_BYTES = 21
+"""What each number adds to a key: a dash and its digits."""
 SEQUENCE_DELTA_MAX = (1 << 64) - 1
 TRANSACTION_OPERATIONS_MAX = 10_000
 """Operations and conditions of one transaction, together."""
@@ -61,8 +64,10 @@ def check_value(key: str, value: bytes) -> int:
 
 def check_expected(key: str, expected: int | None) -> None:
     """The version that an operation is conditional on."""
-    if expected is not None and expected < ABSENT:
-        raise InvalidRequest(f"the expected version of {shown(key)} is {expected}: a version id, or ABSENT (-1)")
+    if expected is not None and not ABSENT <= expected <= VERSION_ID_MAX:
+        raise InvalidRequest(
+            f"the expected version of {shown(key)} is {expected}: a version id (up to {VERSION_ID_MAX}), or ABSENT (-1)"
+        )
 
 
 def check_indexes(key: str, indexes: Sequence[Index]) -> int:
@@ -110,6 +115,11 @@ def check_sequence(key: str, expected: int | None, partition_key: str | None, de
         raise LimitExceeded(
             f"sequence {shown(key)} has {len(deltas)} deltas: at most {SEQUENCE_PARTS_MAX} (SEQUENCE_PARTS_MAX)"
         )
+    size = len(key.encode()) + len(deltas) * SEQUENCE_PART_BYTES
+    if size > KEY_BYTES_MAX:
+        raise LimitExceeded(
+            f"a key of sequence {shown(key)} would have {size} bytes: at most {KEY_BYTES_MAX} (KEY_BYTES_MAX)"
+        )
     if deltas[0] <= 0:
         raise InvalidRequest(f"the first delta of sequence {shown(key)} is {deltas[0]}: it must be greater than 0")
     for delta in deltas:
@@ -131,16 +141,24 @@ def check_transaction(
             "(TRANSACTION_OPERATIONS_MAX)"
         )
     size = sum(_check_condition(condition) for condition in conditions)
-    keys: set[str] = set()
-    for operation in operations:
-        if operation.key in keys:
-            raise InvalidRequest(f"a transaction has two operations on {shown(operation.key)}: one for each key")
-        keys.add(operation.key)
-        size += _check_operation(operation, has_session)
+    size += sum(_check_operation(operation, partition_key, has_session) for operation in operations)
+    check_one_for_each_key([operation.key for operation in operations if not is_numbered(operation)])
     if size > TRANSACTION_BYTES_MAX:
         raise LimitExceeded(
             f"a transaction of {size} bytes: at most {TRANSACTION_BYTES_MAX} (TRANSACTION_BYTES_MAX)"
         )
+
+
+def is_numbered(operation: Operation) -> bool:
+    """Whether it is a put to a sequence, so that its key is not known yet."""
+    return isinstance(operation, Put) and bool(operation.sequence_deltas)
+
+
+def check_one_for_each_key(keys: Sequence[str]) -> None:
+    """That no two operations of a transaction have the same key; asked again when its keys are generated."""
+    if len(set(keys)) < len(keys):
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise InvalidRequest(f"a transaction has two operations on {shown(twice)}: one for each key")
 
 
 def _check_condition(condition: Condition) -> int:
@@ -148,7 +166,7 @@ def _check_condition(condition: Condition) -> int:
     return check_text("key", condition.key)
 
 
-def _check_operation(operation: Operation, has_session: bool) -> int:
+def _check_operation(operation: Operation, partition_key: str, has_session: bool) -> int:
     size = check_text("key", operation.key)
     check_expected(operation.key, operation.expected)
     if isinstance(operation, Delete):
@@ -156,6 +174,8 @@ def _check_operation(operation: Operation, has_session: bool) -> int:
     assert isinstance(operation, Put)
     if operation.is_ephemeral and not has_session:
         raise InvalidRequest(f"the put of {shown(operation.key)} is ephemeral: the transaction must name a session")
+    if operation.sequence_deltas:
+        check_sequence(operation.key, operation.expected, partition_key, operation.sequence_deltas)
     return size + check_value(operation.key, operation.value) + check_indexes(operation.key, operation.indexes)
 
 
@@ -165,6 +185,12 @@ def check_range(range: Range, order: Callable[[str], bytes], what: str = "range"
     check_text(f"end of the {what}", range.end)
     if range.end and order(range.end) < order(range.start):
         raise InvalidRequest(f"the {what} {range} ends before it starts")
+
+
+def check_delete_range(range: Range) -> None:
+    """What `delete_range` asks of a range beside the rest."""
+    if not range.end:
+        raise InvalidRequest(f"delete_range of {range} needs an end, so that nobody empties a store by mistake")
 
 
 def check_session(timeout_ms: int, identity: str) -> None:

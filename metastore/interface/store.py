@@ -196,6 +196,10 @@ class MetadataStore(ABC):
         the versions that operations expect. No key may have two operations. The answers are the stored versions of the
         puts, None for deletes. Other readers see all of it or nothing of it, watches tell it in one batch.
 
+        Puts to sequences are numbered before anything else happens, in their order: each by the state before the first
+        operation and by those numbered before it, so that several with one prefix follow each other. InvalidRequest,
+        and nothing is changed, if a generated key is one that another operation names.
+
         Unsupported on a store without it: see `capabilities`. What callers may rely on without it: each single put or
         delete is atomic and may be conditional, and nothing more.
         """

@@ -110,11 +110,15 @@ class Put:
     """An operation of a transaction: store a record. `expected` is one condition more."""
 
     key: str
+    """Of a put to a sequence the prefix, as in `MetadataStore.put`; the result tells the generated key."""
     value: bytes
     expected: int | None = None
+    """None for a put to a sequence: its key is new."""
     indexes: tuple[Index, ...] = ()
     is_ephemeral: bool = False
     """Goes with the session that the transaction names."""
+    sequence_deltas: tuple[int, ...] = ()
+    """Makes it a put to a sequence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,10 @@ class TransactRequest(_message.Message):
 
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___TransactOperation]:
-        """At least one, at most one for each key. What they expect is judged by the state before the first operation, too."""
+        """At least one, at most one for each key. What they expect is judged by the state before the first operation, too. Puts
+        to sequences are numbered before anything else happens, in their order; if a generated key is one that another
+        operation names, the call ends with INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -297,7 +300,9 @@ class TransactOperation(_message.Message):
     DELETE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def put(self) -> _oxia_pb2.PutRequest:
-        """Without sequence deltas and overrides. A session that does not exist ends the call with NOT_FOUND."""
+        """Without overrides. With sequence deltas it needs a partition key, and expects no version. A session that does not
+        exist ends the call with NOT_FOUND.
+        """
 
     @_builtins.property
     def delete(self) -> _oxia_pb2.DeleteRequest:
@@ -354,6 +359,9 @@ class TransactResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     VERSION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    key: _builtins.bytes
+    """The generated key, of a put to a sequence."""
     @_builtins.property
     def version(self) -> _oxia_pb2.Version:
         """Of the stored record; not set for deletes."""
@@ -362,12 +370,15 @@ class TransactResult(_message.Message):
         self,
         *,
         version: _oxia_pb2.Version | None = ...,
+        key: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "key", b"key", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "key", b"key", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__key: _TypeAlias = _typing.Literal["key"]  # noqa: Y015
+    _WhichOneofArgType__key: _TypeAlias = _typing.Literal["_key", b"_key"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__key) -> _WhichOneofReturnType__key | None: ...
 
 Global___TransactResult: _TypeAlias = TransactResult  # noqa: Y015
 

@@ -157,8 +157,7 @@ class LocalStore(MetadataStore):
 
     async def delete_range(self, range: Range, *, partition_key: str | None = None) -> None:
         self._check_range(range, None, partition_key)
-        if not range.end:
-            raise InvalidRequest(f"delete_range of {range} needs an end: it would empty the store")
+        checks.check_delete_range(range)
         bounds = (range.start.encode(), range.end.encode())
         for shard in self._shards_of(partition_key):
             await self._told(shard.write(WriteBatch(delete_ranges=[bounds])))

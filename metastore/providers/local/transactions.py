@@ -31,6 +31,7 @@ class TransactionForm:
                     session_id=session_id if each.is_ephemeral else None,
                     client_identity=identity.encode() if each.is_ephemeral else None,
                     partition_key=partition_key.encode(),
+                    sequence_key_deltas=each.sequence_deltas,
                     secondary_indexes=raw_indexes(each.indexes),
                 )
                 transaction.puts.append((each.key.encode(), each.value, options))

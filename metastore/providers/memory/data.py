@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from sortedcontainers import SortedList
+
 from metastore.clock import Clock, SystemClock
 from metastore.engine.keys import key_order
 from metastore.engine.routing import place_of
@@ -20,10 +22,11 @@ from metastore.interface import (
     FailedCondition,
     Index,
     Operation,
+    Put,
     PutResult,
     Range,
 )
-from metastore.interface.checks import shown
+from metastore.interface.checks import check_one_for_each_key, shown
 from metastore.providers.memory.bells import Bells
 from metastore.providers.memory.line import Lease, Line, session_lost
 from metastore.providers.memory.shard import Author, Shard, Stored
@@ -92,7 +95,9 @@ class MemoryData:
     ) -> PutResult:
         """A put to a sequence."""
         author = self._author(lease)
-        return self._commit_put(shard, shard.next_of_sequence(prefix, deltas), value, indexes, author)
+        key = shard.next_of_sequence(prefix, deltas, SortedList())
+        shard.note_generated(prefix, key)
+        return self._commit_put(shard, key, value, indexes, author)
 
     def _commit_put(
         self, shard: Shard, key: str, value: bytes, indexes: Sequence[Index], author: Author | None
@@ -116,15 +121,17 @@ class MemoryData:
     ) -> tuple[PutResult | None, ...]:
         _check_demands(shard, operations, conditions)
         author = self._author(lease)
+        keys = _final_keys(shard, operations)
         time_ms = self.clock.wall_ms()
         changes: list[tuple[str, Stored | None]] = []
-        for operation in operations:
+        for key, operation in zip(keys, operations, strict=True):
             if isinstance(operation, Delete):
-                changes.append((operation.key, None))
+                changes.append((key, None))
                 continue
+            if operation.sequence_deltas:
+                shard.note_generated(operation.key, key)
             owner = author if operation.is_ephemeral else None
-            stored = shard.next_stored(operation.key, operation.value, operation.indexes, owner, time_ms)
-            changes.append((operation.key, stored))
+            changes.append((key, shard.next_stored(key, operation.value, operation.indexes, owner, time_ms)))
         self._commit(shard, changes, time_ms)
         return tuple(None if stored is None else PutResult(key, stored.version) for key, stored in changes)
 
@@ -184,6 +191,20 @@ class MemoryData:
         for shard in self.shards:
             shard.trim(keep_writes)
         self.news.ring()
+
+
+def _final_keys(shard: Shard, operations: Sequence[Operation]) -> Sequence[str]:
+    """The keys of operations, those of sequences generated; no two are the same."""
+    generated: SortedList[bytes] = SortedList()
+    keys = []
+    for operation in operations:
+        key = operation.key
+        if isinstance(operation, Put) and operation.sequence_deltas:
+            key = shard.next_of_sequence(key, operation.sequence_deltas, generated)
+            generated.add(shard.place(key))
+        keys.append(key)
+    check_one_for_each_key(keys)
+    return keys
 
 
 def _check_demands(shard: Shard, operations: Sequence[Operation], conditions: Sequence[Condition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
 from metastore.engine.index_keys import path_escape
 from metastore.engine.keys import KeyOrder
@@ -175,24 +176,27 @@ class Shard:
         self._next_version += 1
         return Stored(key, value, version, tuple(indexes))
 
-    def next_of_sequence(self, prefix: str, deltas: Sequence[int]) -> str:
-        """Generates the next key of a sequence, which has to be committed."""
-        parts = self.numbers(prefix, self.greatest_of_sequence(prefix))
+    def next_of_sequence(self, prefix: str, deltas: Sequence[int], pending: SortedList[bytes]) -> str:
+        """The next key of a sequence; to be noted when it is sure to be committed. `pending` are places to come."""
+        parts = self.numbers(prefix, self.greatest_of_sequence(prefix, pending))
         if len(parts) > len(deltas):
             raise InvalidRequest(f"sequence {shown(prefix)} has {len(parts)} parts: {len(deltas)} deltas are too few")
         numbers = [delta + (parts[place] if place < len(parts) else 0) for place, delta in enumerate(deltas)]
         if max(numbers) > SEQUENCE_DELTA_MAX:
             raise InvalidRequest(f"sequence {shown(prefix)} is exhausted: a part would become {max(numbers)}")
-        key = "-".join([prefix, *(f"{number:020d}" for number in numbers)])
+        return "-".join([prefix, *(f"{number:020d}" for number in numbers)])
+
+    def note_generated(self, prefix: str, key: str) -> None:
+        """Tells those who follow the sequence."""
         earlier = self.generated.get(prefix)
         self.generated[prefix] = GeneratedKey(1 if earlier is None else earlier.ordinal + 1, key)
-        return key
 
-    def greatest_of_sequence(self, prefix: str) -> str | None:
+    def greatest_of_sequence(self, prefix: str, pending: SortedList[bytes] | None = None) -> str | None:
         """The greatest key of a sequence; other keys between them do not disturb."""
         low, high = self.place(prefix + "-"), self.place(prefix + "-:")  # the colon follows the nine
-        for place in self._records.irange(low, high, reverse=True):
-            key = self._records[place].key
+        descending = [places.irange(low, high, reverse=True) for places in (self._records, pending or SortedList())]
+        for place in heapq.merge(*descending, reverse=True):
+            key = self.order.decode(place).decode()
             if self.numbers(prefix, key):
                 return key
         return None

@@ -29,6 +29,7 @@ from metastore.interface import (
     Watch,
 )
 from metastore.interface.checks import (
+    check_delete_range,
     check_expected,
     check_index,
     check_key,
@@ -138,8 +139,7 @@ class MemoryStore(MetadataStore):
 
     async def delete_range(self, range: Range, *, partition_key: str | None = None) -> None:
         self._check_range(range, None, partition_key)
-        if not range.end:
-            raise InvalidRequest(f"delete_range of {range} needs an end: it would empty the store")
+        check_delete_range(range)
         bounds = (range.start, range.end)
         for shard in self._connection.shards_of(partition_key):
             await self._write("delete_range", bounds, partial(self.data.delete_range, shard, range))

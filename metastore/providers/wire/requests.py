@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metastore.engine.record import signed_varint, varint
-from metastore.interface.checks import shown
-from metastore.interface.errors import InvalidRequest
 from metastore.interface.values import Comparison, Index, Range
 from metastore.pb import oxia_pb2 as pb
 from metastore.pb import tidemark_pb2
 from metastore.providers.wire.protocol import to_wire
 
-VERSION_ID_MAX = (1 << 63) - 1
 _SHORT = 0x80
 
 COMPARISONS = {
@@ -36,7 +33,7 @@ def put_body(
     """A PutRequest; `session` is an id on the shard, and an identity."""
     body = b"\x0a" + _sized(to_wire(key)) + b"\x12" + _sized(value)
     if expected is not None:
-        body += b"\x18" + signed_varint(checked_version(key, expected))
+        body += b"\x18" + signed_varint(expected)
     if session is not None:
         session_id, identity = session
         body += b"\x20" + signed_varint(session_id) + b"\x2a" + _sized(to_wire(identity))
@@ -54,17 +51,10 @@ def delete_body(key: str, expected: int | None, partition_key: str | None) -> by
     """A DeleteRequest."""
     body = b"\x0a" + _sized(to_wire(key))
     if expected is not None:
-        body += b"\x10" + signed_varint(checked_version(key, expected))
+        body += b"\x10" + signed_varint(expected)
     if partition_key is not None:
         body += b"\x1a" + _sized(to_wire(partition_key))
     return body
-
-
-def checked_version(key: str, version_id: int) -> int:
-    """A version id that its field can hold; a greater one would turn into another."""
-    if version_id > VERSION_ID_MAX:
-        raise InvalidRequest(f"the expected version of {shown(key)} is {version_id}: no version id exceeds 2^63 - 1")
-    return version_id
 
 
 def put_entry(body: bytes) -> bytes:

@@ -153,8 +153,7 @@ class WireStore(MetadataStore):
 
     async def delete_range(self, range: Range, *, partition_key: str | None = None) -> None:
         self._check_range(range, None, partition_key)
-        if not range.end:
-            raise InvalidRequest(f"delete range {range}: it needs an end, so that nobody empties a store by mistake")
+        checks.check_delete_range(range)
         entry = requests.delete_range_entry(range)
         for shard_id in self.shards.over(partition_key):
             sending = self.sending(Kind.DELETE_RANGE, range.start, entry)

@@ -10,7 +10,7 @@ from metastore.interface.values import ABSENT, Condition, Operation, Put, PutRes
 from metastore.pb import oxia_pb2, tidemark_pb2
 from metastore.providers.wire.answers import version_of
 from metastore.providers.wire.protocol import from_wire, to_wire
-from metastore.providers.wire.requests import checked_version, delete_body, put_body
+from metastore.providers.wire.requests import delete_body, put_body
 
 
 def transact_request(
@@ -23,14 +23,19 @@ def transact_request(
     """A TransactRequest; `session` is an id on the shard, and an identity."""
     request = tidemark_pb2.TransactRequest(shard=shard_id)
     for condition in conditions:
-        version_id = checked_version(condition.key, condition.version_id)
-        request.conditions.add(key=to_wire(condition.key), version_id=version_id)
+        request.conditions.add(key=to_wire(condition.key), version_id=condition.version_id)
     for operation in operations:
         entry = request.operations.add()
         if isinstance(operation, Put):
             owner = session if operation.is_ephemeral else None
             body = put_body(
-                operation.key, operation.value, operation.expected, owner, partition_key, (), operation.indexes
+                operation.key,
+                operation.value,
+                operation.expected,
+                owner,
+                partition_key,
+                operation.sequence_deltas,
+                operation.indexes,
             )
             entry.put.CopyFrom(oxia_pb2.PutRequest.FromString(body))
         else:
@@ -40,16 +45,22 @@ def transact_request(
 
 
 def transact_result(answer: bytes, operations: Sequence[Operation]) -> tuple[PutResult | None, ...]:
-    """The stored versions; ConditionFailed says what did not hold."""
+    """The stored versions, and the keys of sequences; ConditionFailed says what did not hold."""
     response = tidemark_pb2.TransactResponse.FromString(answer)
     if response.failed:
         raise condition_failed([_failed_condition(failed) for failed in response.failed])
     if len(response.results) != len(operations):
         raise StoreFailed(f"transact: the server gave {len(response.results)} results for {len(operations)} operations")
     return tuple([
-        PutResult(operation.key, version_of(result.version)) if isinstance(operation, Put) else None
+        PutResult(_stored_key(operation, result), version_of(result.version)) if isinstance(operation, Put) else None
         for operation, result in zip(operations, response.results, strict=True)
     ])
+
+
+def _stored_key(put: Put, result: tidemark_pb2.TransactResult) -> str:
+    if put.sequence_deltas and not result.HasField("key"):
+        raise StoreFailed(f"transact: the server did not tell the key that it generated for sequence {shown(put.key)}")
+    return from_wire(result.key) if put.sequence_deltas else put.key
 
 
 def _failed_condition(message: tidemark_pb2.FailedCondition) -> FailedCondition:

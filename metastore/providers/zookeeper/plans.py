@@ -17,13 +17,14 @@ from metastore.interface import (
     SessionLost,
     UnexpectedVersion,
 )
-from metastore.interface.checks import shown
+from metastore.interface.checks import check_one_for_each_key, is_numbered, shown
 from metastore.providers.zookeeper.head import Sweep
 from metastore.providers.zookeeper.layout import Identity, identity_of
 from metastore.providers.zookeeper.limits import SWEEP_BYTES_MAX, SWEEP_RECORDS_MAX
 from metastore.providers.zookeeper.listing import identities_owned, rows_of
 from metastore.providers.zookeeper.records import Stored
 from metastore.providers.zookeeper.selection import select
+from metastore.providers.zookeeper.sequences import greatest_of, next_key, prefixes_of
 from metastore.providers.zookeeper.view import Inconsistent
 from metastore.providers.zookeeper.write import Author, Write
 
@@ -87,41 +88,70 @@ def transact(
     """All of these operations, if every condition holds."""
 
     def plan(write: Write) -> tuple[PutResult | None, ...]:
-        _prepare_transaction(write, partition_key, operations, conditions, author)
+        _prepare_judgement(write, partition_key, operations, conditions, author)
         if author is not None:
             _check_author(write, author)
         _check_conditions(write, partition_key, operations, conditions)
-        results: list[PutResult | None] = []
-        for operation in operations:
-            identity = identity_of(operation.key, partition_key)
-            if isinstance(operation, Put):
-                owner = author if operation.is_ephemeral else None
-                results.append(write.put(identity, operation.value, operation.indexes, owner))
-                continue
-            stored = write.find(identity)
-            if stored is not None:
-                write.remove(stored)
-            results.append(None)
-        return tuple(results)
+        identities = [identity_of(key, partition_key) for key in _final_keys(write, partition_key, operations)]
+        _prepare_operations(write, identities, operations, author)
+        results: dict[int, PutResult | None] = {}
+        for place in sorted(range(len(operations)), key=lambda place: not is_numbered(operations[place])):
+            results[place] = _carry_out(write, identities[place], operations[place], author)
+        return tuple(results[place] for place in range(len(results)))
 
     return plan
 
 
-def _prepare_transaction(
+def _prepare_judgement(
     write: Write,
     partition_key: str,
     operations: Sequence[Operation],
     conditions: Sequence[Condition],
     author: Author | None,
 ) -> None:
-    spots = []
+    """Asks for what conditions are about, and what sequences are numbered by."""
+    named = [each.key for each in (*conditions, *operations) if isinstance(each, Condition) or not is_numbered(each)]
+    counters = [write.layout.counter(each.key, partition_key) for each in operations if is_numbered(each)]
+    write.prepare([identity_of(key, partition_key) for key in named], counters, author)
+
+
+def _final_keys(write: Write, partition_key: str, operations: Sequence[Operation]) -> Sequence[str]:
+    """The keys of operations, those of sequences generated; no two are the same."""
+    prefixes = dict.fromkeys(each.key for each in operations if is_numbered(each))
+    greatest = {prefix: write.greatest(prefix, partition_key) for prefix in prefixes}
+    keys = []
     for operation in operations:
+        key = operation.key
+        if isinstance(operation, Put) and operation.sequence_deltas:
+            key = next_key(key, greatest[key], operation.sequence_deltas)
+            for prefix in greatest.keys() & prefixes_of(key):
+                greatest[prefix] = greatest_of(prefix, [greatest[prefix] or key, key])
+        keys.append(key)
+    check_one_for_each_key(keys)
+    return keys
+
+
+def _prepare_operations(
+    write: Write, identities: Sequence[Identity], operations: Sequence[Operation], author: Author | None
+) -> None:
+    spots = []
+    for identity, operation in zip(identities, operations, strict=True):
         if isinstance(operation, Put):
             session_id = author.session_id if author is not None and operation.is_ephemeral else None
-            spots += write.attached(identity_of(operation.key, partition_key), operation.indexes, session_id)
-    identities = [identity_of(each.key, partition_key) for each in (*conditions, *operations)]
+            spots += write.attached(identity, operation.indexes, session_id)
     write.prepare(identities, spots, author)
-    write.prepare_removals([identity_of(each.key, partition_key) for each in operations])
+    write.prepare_removals(identities)
+
+
+def _carry_out(write: Write, identity: Identity, operation: Operation, author: Author | None) -> PutResult | None:
+    if isinstance(operation, Put):
+        owner = author if operation.is_ephemeral else None
+        sequence = operation.key if operation.sequence_deltas else None
+        return write.put(identity, operation.value, operation.indexes, owner, sequence)
+    stored = write.find(identity)
+    if stored is not None:
+        write.remove(stored)
+    return None
 
 
 def _check_conditions(

@@ -31,6 +31,7 @@ from metastore.interface import (
     Watch,
 )
 from metastore.interface.checks import (
+    check_delete_range,
     check_expected,
     check_index,
     check_key,
@@ -157,8 +158,7 @@ class ZookeeperStore(MetadataStore):
 
     async def delete_range(self, range: Range, *, partition_key: str | None = None) -> None:
         self._check_range(range, None, partition_key)
-        if not range.end:
-            raise InvalidRequest(f"delete_range of {range} needs an end: it would empty the store")
+        check_delete_range(range)
         await self._writer.submit(plans.delete_range(Sweep(range, partition_key)), is_removal=True)
         await self._finish_sweep()
 

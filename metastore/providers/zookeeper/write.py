@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from metastore.engine.keys import KeyOrder
 from metastore.interface import Index, PutResult, Version
-from metastore.interface.checks import check_key
 from metastore.providers.zookeeper.changes import Effect, LogEntry
 from metastore.providers.zookeeper.head import Head, Sweep
 from metastore.providers.zookeeper.layout import Identity, Layout, Spot, directory_of, identity_of
@@ -145,7 +144,6 @@ class Write:
     ) -> PutResult:
         """Stores a record under the next key of a sequence."""
         key = next_key(prefix, self.greatest(prefix, partition_key), deltas)
-        check_key(key)
         return self.put(identity_of(key, partition_key), value, indexes, author, prefix)
 
     def remove(self, stored: Stored) -> None:

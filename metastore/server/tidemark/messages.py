@@ -61,7 +61,7 @@ class TransactionOrder:
     def encode_result(self, result: WriteResult) -> bytes:
         """A TransactResponse of what was applied."""
         puts = iter(result.puts)
-        return b"".join([_result(next(puts)[1]) if is_put else b"\n\x00" for is_put in self._are_puts])
+        return b"".join([_result(*next(puts)) if is_put else b"\n\x00" for is_put in self._are_puts])
 
     def encode_failed(self, failed: Iterable[FailedCondition]) -> bytes:
         """A TransactResponse of why nothing was."""
@@ -72,8 +72,10 @@ class TransactionOrder:
         return response.SerializeToString()
 
 
-def _result(version: bytes) -> bytes:
+def _result(_: int, version: bytes, new_key: bytes | None) -> bytes:
     body = b"\n" + varint(len(version)) + version
+    if new_key is not None:
+        body += b"\x12" + varint(len(new_key)) + new_key
     return b"\n" + varint(len(body)) + body
 
 

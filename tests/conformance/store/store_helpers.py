@@ -57,6 +57,13 @@ async def values_of(records: AsyncIterable[Record]) -> dict[str, bytes | None]:
     return {record.key: record.value async for record in records}
 
 
+async def close(watch: object) -> None:
+    """Ends a watch of a sequence: an iterator that need not be a generator."""
+    aclose = getattr(watch, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
 def by_shard(changes: Iterable[Change]) -> dict[int, list[Change]]:
     """Changes as they are comparable: those of a shard have an order, those of several have none."""
     found: dict[int, list[Change]] = {}

@@ -76,9 +76,13 @@ class Model:
         is_last = comparison is Comparison.LOWER or (comparison is Comparison.FLOOR and secondary != asked)
         return secondary, keys[-1 if is_last else 0]
 
+    def greatest_of_sequence(self, prefix: str) -> str | None:
+        return max((key for key in self.records if key.startswith(prefix + "-")), default=None)
+
     def next_of_sequence(self, prefix: str, delta: int) -> str:
-        numbers = [int(key.removeprefix(prefix + "-")) for key in self.records if key.startswith(prefix + "-")]
-        return f"{prefix}-{max(numbers, default=0) + delta:020d}"
+        greatest = self.greatest_of_sequence(prefix)
+        number = 0 if greatest is None else int(greatest.removeprefix(prefix + "-"))
+        return f"{prefix}-{number + delta:020d}"
 
 
 def holds(range: Range, key: str) -> bool:

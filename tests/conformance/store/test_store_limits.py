@@ -18,17 +18,20 @@ from metastore.interface import (
     Put,
     Range,
     StoreError,
+    UnexpectedVersion,
     exactly,
 )
 from metastore.interface.checks import (
     INDEXES_MAX,
     KEY_BYTES_MAX,
     SEQUENCE_DELTA_MAX,
+    SEQUENCE_PART_BYTES,
     SEQUENCE_PARTS_MAX,
     SESSION_TIMEOUT_MS_MAX,
     SESSION_TIMEOUT_MS_MIN,
     TRANSACTION_OPERATIONS_MAX,
     VALUE_BYTES_MAX,
+    VERSION_ID_MAX,
 )
 from support.stores import Subject
 
@@ -78,11 +81,17 @@ REFUSED: dict[str, tuple[type[StoreError], Call]] = {
         LimitExceeded,
         lambda s, k: s.put(k, b"", sequence_deltas=[1] * (SEQUENCE_PARTS_MAX + 1), partition_key="p"),
     ),
+    "sequence with keys that would be too long": (
+        LimitExceeded,
+        lambda s, k: s.put("k" * (KEY_BYTES_MAX - 20), b"", sequence_deltas=[1], partition_key="p"),
+    ),
     "get of a long key": (LimitExceeded, lambda s, k: s.get(LONG)),
     "get by a nameless index": (InvalidRequest, lambda s, k: s.get(k, index="")),
     "get with a long partition key": (LimitExceeded, lambda s, k: s.get(k, partition_key=LONG)),
     "delete of a long key": (LimitExceeded, lambda s, k: s.delete(LONG)),
     "delete at a negative version": (InvalidRequest, lambda s, k: s.delete(k, expected=-2)),
+    "delete at a version that none has": (InvalidRequest, lambda s, k: s.delete(k, expected=VERSION_ID_MAX + 1)),
+    "put at a version that none has": (InvalidRequest, lambda s, k: s.put(k, b"", expected=VERSION_ID_MAX + 1)),
     "delete_range without an end": (InvalidRequest, lambda s, k: s.delete_range(Range(k))),
     "delete_range of nothing but a start and a partition": (
         InvalidRequest,
@@ -126,6 +135,14 @@ REFUSED_TRANSACTIONS: dict[str, tuple[type[StoreError], Call]] = {
     "a negative version in a condition": (
         InvalidRequest,
         lambda s, k: s.transact("p", [Delete(k)], conditions=[Condition(k, -2)]),
+    ),
+    "a version that none has": (
+        InvalidRequest,
+        lambda s, k: s.transact("p", [Delete(k, expected=VERSION_ID_MAX + 1)]),
+    ),
+    "a version that none has in a condition": (
+        InvalidRequest,
+        lambda s, k: s.transact("p", [Delete(k)], conditions=[Condition(k, VERSION_ID_MAX + 1)]),
     ),
     "an ephemeral record of nobody": (InvalidRequest, lambda s, k: s.transact("p", [Put(k, b"", is_ephemeral=True)])),
     "a nameless index": (InvalidRequest, lambda s, k: s.transact("p", [Put(k, b"", indexes=(("", "x"),))])),
@@ -173,6 +190,25 @@ async def test_the_longest_key_works_everywhere(store: MetadataStore, place: Pla
     assert await collect(store.list(place.range, partition_key=partition_key)) == [key]
     assert await collect(store.list(Range(secondary), index=index)) == [key]
     assert await store.delete(key, partition_key=partition_key)
+
+
+async def test_the_greatest_version_may_be_asked_for(store: MetadataStore, place: Place) -> None:
+    """No record has it, so a store that took it for another number would be found out."""
+    await store.put(place.key("a"), b"")
+    for key in (place.key("a"), place.key("none")):
+        with pytest.raises(UnexpectedVersion):
+            await store.put(key, b"", expected=VERSION_ID_MAX)
+        with pytest.raises(UnexpectedVersion):
+            await store.delete(key, expected=VERSION_ID_MAX)
+
+
+async def test_the_longest_key_of_a_sequence_is_found_again(store: MetadataStore, place: Place) -> None:
+    prefix = place.key("k" * (KEY_BYTES_MAX - len(place.key("")) - 2 * SEQUENCE_PART_BYTES))
+    put = await store.put(prefix, b"1", partition_key="p", sequence_deltas=[1, 1])
+    assert len(put.key) == KEY_BYTES_MAX
+    found = await store.get(put.key, partition_key="p")
+    assert found is not None
+    assert found.version == put.version
 
 
 async def test_a_record_may_have_as_many_index_entries_as_is_said(store: MetadataStore, place: Place) -> None:

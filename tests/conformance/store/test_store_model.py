@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections.abc import Coroutine
 from typing import Any, ClassVar, TypeVar
 
@@ -30,6 +31,7 @@ from metastore.interface import (
     UnexpectedVersion,
     open_store,
 )
+from metastore.interface.checks import is_numbered
 from support.stores import Subject
 
 EXAMPLES = 20
@@ -165,12 +167,18 @@ class StoreBesideModel(RuleBasedStateMachine):
         puts=st.dictionaries(NAMES, st.tuples(VALUES, EXPECTATIONS), max_size=3),
         deletes=st.dictionaries(NAMES, EXPECTATIONS, max_size=3),
         conditions=st.lists(st.tuples(NAMES, st.sampled_from(["actual", "actual", "absent", "wrong"])), max_size=2),
+        deltas=st.lists(st.integers(1, 5), max_size=2),
+        loses_greatest=st.booleans(),
+        choice=st.randoms(use_true_random=False),
     )
     def transact(
         self,
         puts: dict[str, tuple[bytes, str]],
         deletes: dict[str, str],
         conditions: list[tuple[str, str]],
+        deltas: list[int],
+        loses_greatest: bool,
+        choice: random.Random,
     ) -> None:
         operations: list[Put | Delete] = [
             Put(self.place.key(name), value, self.expected(self.place.key(name), kind))
@@ -181,8 +189,14 @@ class StoreBesideModel(RuleBasedStateMachine):
             for name, kind in deletes.items()
             if name not in puts
         ]
+        prefix = self.place.key("sequence")
+        operations += [Put(prefix, b"%d" % delta, sequence_deltas=(delta,)) for delta in deltas]
+        greatest = self.model.greatest_of_sequence(prefix)
+        if loses_greatest and greatest is not None:
+            operations.append(Delete(greatest))
         if not operations:
             return
+        choice.shuffle(operations)
         asked = [(self.place.key(name), self.expected(self.place.key(name), kind)) for name, kind in conditions]
         demands = [Condition(key, version_id) for key, version_id in asked if version_id is not None]
         every = demands + [Condition(each.key, each.expected) for each in operations if each.expected is not None]
@@ -198,10 +212,15 @@ class StoreBesideModel(RuleBasedStateMachine):
                 self.run(transaction)
             assert caught.value.failed == failed
             return
-        for operation, result in zip(operations, self.run(transaction), strict=True):
+        applied = list(zip(operations, self.run(transaction), strict=True))
+        for operation, result in sorted(applied, key=lambda each: not is_numbered(each[0])):
             if isinstance(operation, Put):
                 assert result is not None
-                self.model.put(operation.key, operation.value, result.version.version_id)
+                key = operation.key
+                if operation.sequence_deltas:
+                    key = self.model.next_of_sequence(key, *operation.sequence_deltas)
+                assert result.key == key
+                self.model.put(key, operation.value, result.version.version_id)
             else:
                 assert result is None
                 self.model.delete(operation.key)

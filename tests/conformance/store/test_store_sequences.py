@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from store_helpers import Place, collect
+from store_helpers import Place, close, collect
 
 from metastore.interface import InvalidRequest, MetadataStore, Range
 from metastore.interface.checks import SEQUENCE_DELTA_MAX, SEQUENCE_PARTS_MAX
@@ -173,9 +173,3 @@ async def test_a_deleted_range_of_a_sequence_is_no_news(store: MetadataStore, pl
     await put_next(store, prefix, 1)
     assert await anext(watch) == numbered(prefix, 4)
     await close(watch)
-
-
-async def close(watch: object) -> None:
-    aclose = getattr(watch, "aclose", None)
-    if aclose is not None:
-        await aclose()

@@ -12,7 +12,10 @@ from metastore.interface import (
     ChangeKind,
     InvalidRequest,
     MetadataStore,
+    Put,
+    Session,
     SessionLost,
+    Version,
 )
 from metastore.interface.checks import SESSION_TIMEOUT_MS_MIN
 from support.stores import Subject
@@ -57,13 +60,16 @@ async def test_a_closed_session_makes_no_records(store: MetadataStore, place: Pl
     assert await store.get(place.key("a")) is None
 
 
-async def test_a_session_is_lost_from_its_close_on(store: MetadataStore) -> None:
+async def test_a_session_is_lost_from_its_close_on(store: MetadataStore, place: Place) -> None:
     session = await store.open_session()
     closing = asyncio.ensure_future(session.close())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the call begins, and no answer can have come
     assert session.is_lost
     assert session.remaining_s == 0
+    with pytest.raises(SessionLost):
+        await store.put(place.key("a"), b"1", session=session)
     await closing
+    assert await store.get(place.key("a")) is None
 
 
 async def test_wait_lost_returns_at_the_close(store: MetadataStore) -> None:
@@ -95,6 +101,43 @@ async def test_an_ephemeral_record_may_change_hands(store: MetadataStore, place:
     assert await collect(store.list(place.range)) == [place.key("a")]
     await second.close()
     assert await collect(store.list(place.range)) == []
+
+
+@pytest.mark.parametrize("method", ["put", "transact"])
+async def test_the_last_put_says_with_whom_a_record_goes(store: MetadataStore, place: Place, method: str) -> None:
+    """Whoever had it before, its session's end is no longer its own; an index entry goes the same way."""
+    if method == "transact" and not store.capabilities.transact:
+        pytest.skip("no transactions")
+    key, entries = place.key("a"), ((place.index(), "x"),)
+
+    async def overwrite(session: Session | None) -> Version:
+        if method == "put":
+            stored = await store.put(key, b"", session=session, partition_key="p", indexes=entries)
+            return stored.version
+        put = Put(key, b"", indexes=entries, is_ephemeral=session is not None)
+        (result,) = await store.transact("p", [put], session=session)
+        assert result is not None
+        return result.version
+
+    async def owner() -> tuple[bool, str | None, list[str]]:
+        found = await store.get(key, partition_key="p")
+        assert found is not None
+        return found.version.is_ephemeral, found.version.identity, await collect(store.list(index=place.index()))
+
+    first, second, third = [await store.open_session(identity=name) for name in ("1", "2", "3")]
+    ids = [(await overwrite(session)).session_id for session in (first, second, first, first, second)]
+    assert ids[0] == ids[2] == ids[3] != ids[1] == ids[4]
+    await first.close()
+    assert await owner() == (True, "2", [key])
+    lasting = await overwrite(None)
+    assert (lasting.session_id, lasting.identity) == (None, None)
+    await second.close()
+    assert await owner() == (False, None, [key])
+    await overwrite(third)
+    assert await owner() == (True, "3", [key])
+    await third.close()
+    assert await store.get(key, partition_key="p") is None
+    assert await collect(store.list(index=place.index())) == []
 
 
 async def test_ephemeral_records_of_all_partitions_go(store: MetadataStore, place: Place) -> None:

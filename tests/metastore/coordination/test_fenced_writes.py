@@ -78,6 +78,24 @@ def test_a_transaction_is_the_store_s_with_one_condition_more() -> None:
     run(scenario)
 
 
+def test_puts_to_sequences_are_numbered_under_the_grant() -> None:
+    async def scenario(world: World) -> None:
+        frozen = world.process()
+        grant = await campaign(frozen)
+        # A sequence may have the grant's own key for its prefix: what it generates is another key.
+        for prefix in (KEY, ROLE):
+            put = Put(prefix, b"", sequence_deltas=(1,))
+            first, second = await grant.transact([put, put])
+            assert [result.key for result in (first, second) if result] == [f"{prefix}-{n:020d}" for n in (1, 2)]
+        assert grant.is_held
+        await succeed_frozen(world, frozen, grant)
+        with pytest.raises(Deposed):
+            await grant.transact([Put(KEY, b"late", sequence_deltas=(1,))])
+        assert await value_of(frozen, f"{KEY}-{3:020d}") is None
+
+    run(scenario)
+
+
 def test_ephemeral_puts_go_with_the_leader() -> None:
     async def scenario(world: World) -> None:
         process = world.process()

@@ -132,7 +132,6 @@ def test_indexes_go_with_the_records(shard: Shard) -> None:
         (Transaction([(b"a", -2)], [put(b"b")]), "the expected version of key 'a' is -2"),
         (Transaction([], [put(b"b", expected_version_id=-2)]), "the expected version of key 'b' is -2"),
         (Transaction([], [], [(b"c", -3)]), "the expected version of key 'c' is -3"),
-        (Transaction([], [put(b"a", partition_key=b"p", sequence_key_deltas=(1,))]), "one to a sequence"),
         (Transaction([], [put(b"a", override_version_id=1)]), "sets its own version"),
         (Transaction([], [put(b"a", override_modifications_count=1)]), "sets its own version"),
         (Transaction([(b"\xff", 0)], [put(b"a")]), "not UTF-8"),

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from metastore import interface
 from metastore.engine.keys import key_order
 from metastore.interface import (
+    ABSENT,
+    ALL,
     Abortable,
     Condition,
     Delete,
@@ -28,8 +30,12 @@ from metastore.interface.checks import (
     TRANSACTION_BYTES_MAX,
     TRANSACTION_OPERATIONS_MAX,
     VALUE_BYTES_MAX,
+    VERSION_ID_MAX,
+    check_delete_range,
+    check_expected,
     check_key,
     check_range,
+    check_sequence,
     check_text,
     check_transaction,
     check_value,
@@ -99,6 +105,35 @@ def test_ranges_are_inverted_by_the_stores_order(order: str, start: str, end: st
     check_range(Range(start), lambda key: encode(key.encode()))
     with pytest.raises(InvalidRequest, match="ends before it starts"):
         check_range(Range(start, end), lambda key: encode(key.encode()))
+
+
+def test_only_a_range_with_an_end_is_deleted() -> None:
+    check_delete_range(Range("", "b"))
+    for range in (ALL, Range("a")):
+        with pytest.raises(InvalidRequest, match="needs an end"):
+            check_delete_range(range)
+
+
+def test_expected_versions_are_those_that_a_record_can_have() -> None:
+    for expected in (None, ABSENT, 0, VERSION_ID_MAX):
+        check_expected("a", expected)
+    for expected in (ABSENT - 1, VERSION_ID_MAX + 1, (1 << 64) - 1):
+        with pytest.raises(InvalidRequest, match=f"'a' is {expected}"):
+            check_expected("a", expected)
+
+
+def test_a_sequence_has_room_for_its_longest_key() -> None:
+    prefix = "é" * ((KEY_BYTES_MAX - 42) // 2)
+    check_sequence(prefix, None, "p", [1, 1])
+    with pytest.raises(LimitExceeded, match="KEY_BYTES_MAX"):
+        check_sequence(prefix, None, "p", [1, 1, 1])
+
+
+def test_one_operation_for_each_key_but_for_prefixes() -> None:
+    put = Put("s", b"", sequence_deltas=(1,))
+    check_transaction("p", [put, put, Put("s", b"")], [], False)
+    with pytest.raises(InvalidRequest, match="two operations on 's'"):
+        check_transaction("p", [put, Put("s", b""), Delete("s")], [], False)
 
 
 def test_transactions_are_bounded_in_number_and_size() -> None:

@@ -184,6 +184,22 @@ def test_a_transaction_applies_in_one_write(wire: WireClient) -> None:
     assert told == {b"t/old", b"t/new", b"t/other"}
 
 
+def test_only_generated_keys_are_told(wire: WireClient) -> None:
+    numbered = {"partition_key": b"p", "sequence_key_delta": [1, 2]}
+    request = transaction(
+        delete_of(b"s/gone"), put_of(b"s/n", **numbered), put_of(b"s/plain"), put_of(b"s/n", b"2", **numbered)
+    )
+    answer = call(wire, "Transact", request).only
+    assert [each.HasField("version") for each in answer.results] == [False, True, True, True]
+    assert [each.key if each.HasField("key") else None for each in answer.results] == [
+        None,
+        b"s/n-%020d-%020d" % (1, 2),
+        None,
+        b"s/n-%020d-%020d" % (2, 4),
+    ]
+    assert value_of(wire, answer.results[3].key) == b"2"
+
+
 def test_every_condition_that_fails_is_told_at_its_place(wire: WireClient, witness: Witness) -> None:
     first, second = write(wire, put(b"c/first"), put(b"c/second"))
     request = transaction(
@@ -222,7 +238,15 @@ BAD_TRANSACTIONS: dict[str, tuple[tm.TransactRequest, tuple[str, ...]]] = {
     "nothing to do": (transaction(), ("at least one",)),
     "an operation without a kind": (transaction(put_of(b"a"), tm.TransactOperation()), ("operation 1",)),
     "two on one key": (transaction(put_of(b"b/x"), delete_of(b"b/x")), ("two operations", "b/x")),
-    "a sequence": (transaction(put_of(b"b/s", partition_key=b"p", sequence_key_delta=[1])), ("b/s", "sequence")),
+    "a sequence of no partition": (transaction(put_of(b"b/s", sequence_key_delta=[1])), ("b/s", "partition key")),
+    "a sequence that does not grow": (
+        transaction(put_of(b"b/s", partition_key=b"p", sequence_key_delta=[0])),
+        ("b/s", "greater than 0"),
+    ),
+    "a generated key": (
+        transaction(put_of(b"b/s", partition_key=b"p", sequence_key_delta=[1]), delete_of(b"b/s-%020d" % 1)),
+        ("two operations", "b/s-00000000000000000001"),
+    ),
     "an override": (transaction(put_of(b"b/o", override_version_id=7)), ("b/o", "version")),
     "a version that none has": (transaction(put_of(b"b/v", expected_version_id=-2)), ("b/v", "-2")),
     "a condition that none meets": (transaction(put_of(b"b"), **{"b/w": -5}), ("b/w", "-5")),

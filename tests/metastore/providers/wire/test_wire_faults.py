@@ -69,7 +69,12 @@ def test_writes_watches_and_sessions_survive_cuts(server: ServerProcess, seed: i
                 history = History()
 
                 def is_over(writes: int) -> bool:
-                    return not proxy.script and writes >= WRITES_OF_EACH
+                    if proxy.script or writes < WRITES_OF_EACH:
+                        return False
+                    if not history.number_of(Outcome.UNKNOWN):
+                        proxy.reset_all()  # none has met a write that was under way: those of the others are
+                        return False
+                    return True
 
                 await asyncio.gather(*[
                     history.write(store, f"w{seed}-{writer:02d}", is_over, is_conditional=writer % 2 == 0)
@@ -82,7 +87,7 @@ def test_writes_watches_and_sessions_survive_cuts(server: ServerProcess, seed: i
                 assert history.violations([change for change in done if change.key not in last]) == []
                 assert by_shard(await changes_until(watch, last)) == by_shard(done)
             assert history.number_of(Outcome.DONE) > 0
-            assert history.number_of(Outcome.UNKNOWN) > 0, "connections broke while writes were under way"
+            assert history.number_of(Outcome.UNKNOWN) > 0, "the writers have gone on until this was so"
             assert not session.is_lost
             assert await direct.get(f"e{seed}") is not None
             await session.close()
@@ -104,6 +109,7 @@ def test_reads_and_scans_do_not_notice_cuts(server: ServerProcess) -> None:
                 nearest = await store.get("r-0100a", comparison=Comparison.FLOOR)
                 assert nearest is not None
                 assert nearest.key == "r-0100"
+            # All that was read is several times what the four that broke let through, so there was a fifth.
             assert proxy.connections >= 5
 
     asyncio.run(scenario())

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metastore.interface.errors import InvalidRequest, SessionLost, StoreFailed, UnexpectedVersion
-from metastore.interface.values import ABSENT, Comparison, Condition, Delete, Range, Version
+from metastore.interface.values import ABSENT, Comparison, Delete, Put, Range, Version
 from metastore.pb import oxia_pb2 as pb
+from metastore.pb import tidemark_pb2
 from metastore.providers.wire import answers, requests
 from metastore.providers.wire.protocol import from_wire, to_wire
-from metastore.providers.wire.transactions import transact_request
+from metastore.providers.wire.transactions import transact_request, transact_result
 
 keys = st.text(st.characters(codec="utf-8"), max_size=200)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -142,13 +143,14 @@ def test_an_empty_value_that_was_left_out_is_still_a_value() -> None:
     assert answers.got_record(pb.GetResponse(status=pb.KEY_NOT_FOUND), "k", True) is None
 
 
-def test_a_version_that_its_field_cannot_hold_is_refused() -> None:
-    greatest = requests.VERSION_ID_MAX
-    delete = pb.DeleteRequest.FromString(requests.delete_body("k", greatest, None))
-    assert delete.expected_version_id == greatest
-    with pytest.raises(InvalidRequest, match="no version id exceeds"):
-        requests.delete_body("k", greatest + 1, None)
-    with pytest.raises(InvalidRequest, match="no version id exceeds"):
-        requests.put_body("k", b"", (1 << 64) - 1, None, None, (), ())
-    with pytest.raises(InvalidRequest, match="no version id exceeds"):
-        transact_request(0, "p", [Delete("k")], [Condition("k", greatest + 1)], None)
+def test_the_keys_of_sequences_are_the_server_s() -> None:
+    operations = [Put("s", b"", sequence_deltas=(1, 2)), Put("k", b""), Delete("d")]
+    request = tidemark_pb2.TransactRequest.FromString(transact_request(3, "p", operations, [], None))
+    assert [list(each.put.sequence_key_delta) for each in request.operations] == [[1, 2], [], []]
+    assert request.operations[0].put.partition_key == b"p"
+    answer = tidemark_pb2.TransactResponse(results=[{"key": b"s-7"}, {}, {}])
+    stored = transact_result(answer.SerializeToString(), operations)
+    assert [result and result.key for result in stored] == ["s-7", "k", None]
+    answer.results[0].ClearField("key")
+    with pytest.raises(StoreFailed, match="did not tell the key"):
+        transact_result(answer.SerializeToString(), operations)

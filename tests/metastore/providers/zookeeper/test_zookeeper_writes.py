@@ -17,6 +17,7 @@ from metastore.interface import (
     ConditionFailed,
     Delete,
     Index,
+    InvalidRequest,
     Operation,
     OutcomeUnknown,
     Put,
@@ -104,19 +105,28 @@ def delete_range(start: str, end: str, partition: str | None) -> Step:
     return step
 
 
-def transact(keys: list[str], partition: str, indexes: tuple[Index, ...]) -> Step:
+def transact(keys: list[str], partition: str, indexes: tuple[Index, ...], numbered: int) -> Step:
     async def step(store: ZookeeperStore, model: Model) -> None:
-        """Deletes the first, puts the others."""
+        """Deletes the first, puts the others, and some to a sequence."""
         identities = [identity_of(key, partition) for key in keys]
         puts = [Put(key, b"t", expected=ABSENT, indexes=indexes) for key in keys[1:]]
-        operations: list[Operation] = [Delete(keys[0]), *puts]
+        operations: list[Operation] = [Delete(keys[0]), *puts, *[Put("s", b"n", sequence_deltas=(1,))] * numbered]
         if any(identity in model.records for identity in identities[1:]):
             with pytest.raises(ConditionFailed):
                 await store.transact(partition, operations)
             return
-        await store.transact(partition, operations)
+        greatest = max([key for key, home in model.records if home == partition and key.startswith("s-0")], default="")
+        following = int(greatest.removeprefix("s-") or "0") + 1
+        generated = [f"s-{number:020d}" for number in range(following, following + numbered)]
+        if set(generated) & set(keys):
+            with pytest.raises(InvalidRequest):
+                await store.transact(partition, operations)
+            return
+        results = await store.transact(partition, operations)
+        assert [result.key for result in results if result is not None] == [*keys[1:], *generated]
         model.records.pop(identities[0], None)
         model.records.update(dict.fromkeys(identities[1:], (b"t", frozenset(indexes))))
+        model.records.update({identity_of(key, partition): (b"n", frozenset()) for key in generated})
 
     return step
 
@@ -127,7 +137,13 @@ STEPS = st.one_of(
     st.builds(delete, KEYS, PARTITIONS),
     st.builds(delete_greatest),
     st.builds(delete_range, st.sampled_from(["", "a"]), st.sampled_from(["b", "l", "t"]), PARTITIONS),
-    st.builds(transact, st.lists(KEYS, min_size=1, max_size=3, unique=True), st.sampled_from(["p", "a"]), INDEXES),
+    st.builds(
+        transact,
+        st.lists(KEYS, min_size=1, max_size=3, unique=True),
+        st.sampled_from(["p", "a"]),
+        INDEXES,
+        st.integers(0, 3),
+    ),
 )
 
 
