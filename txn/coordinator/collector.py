@@ -1,7 +1,8 @@
 """Removes the records of decided transactions: what their participants have left behind, then the header.
 
-Participants delete their own operation records when they have carried the outcome out. A header whose operations are
-all gone has nothing more to tell. Operations that stay belong to a participant that is away, which will need the header
+Participants delete their own operation records when they have carried the outcome out, and leave a record that says so.
+A header whose operations are all gone has nothing more to tell, and goes, behind what the participants have said: by
+the header it would be found again, should it be interrupted here. Operations that stay belong to a participant that is away, which will need the header
 when it comes back, or to one that is gone for good: a segment or a subscription that was deleted. Only those of the
 second kind are removed here.
 """
@@ -124,6 +125,8 @@ class Collector:
                 is_empty = False
         if not is_empty:
             return False
+        applied = paths.below(paths.applied_path(txn_id), self._store.key_sorting)
+        await self._store.delete_range(applied, partition_key=partition)
         version_id = self._versions.get(txn_id)
         if version_id is not None:
             try:

@@ -30,7 +30,10 @@ BATCH_SIZE_MAX = 100_000
 _CURSOR_BYTES = 200
 _POSITION_BYTES = 42
 """Two numbers of 19 digits, and what stands between and around them."""
-_RANGE_BYTES = 2 * _POSITION_BYTES + 4
+RANGE_WEIGHT = 2 * _POSITION_BYTES + 4
+"""What a range takes."""
+PART_WEIGHT = _POSITION_BYTES + 16
+"""What an entry takes that is acknowledged in part, besides its bits."""
 _HEX_BITS = 4
 
 
@@ -135,6 +138,12 @@ class CursorState:
         bits = self.batches.get(position)
         return index is not None and bits is not None and bits.bits >> index & 1 == 1
 
+    @property
+    def weight(self) -> int:
+        """What it takes when it is encoded, estimated from above."""
+        parts = sum(PART_WEIGHT + bits.size // _HEX_BITS for bits in self.batches.values())
+        return _CURSOR_BYTES + RANGE_WEIGHT * len(self.ranges) + parts
+
     def encode(self) -> bytes:
         """The record's value."""
         fields: dict[str, Any] = {"format": FORMAT, "mark": str(self.mark)}
@@ -206,11 +215,10 @@ def _normalised(
 
 
 def _check_size(state: CursorState) -> None:
-    size = _CURSOR_BYTES + _RANGE_BYTES * len(state.ranges)
-    size += sum(_POSITION_BYTES + 16 + bits.size // _HEX_BITS for bits in state.batches.values())
-    if size > CURSOR_BYTES_MAX:
+    if state.weight > CURSOR_BYTES_MAX:
         raise CursorTooLarge(
-            f"a cursor with {len(state.ranges)} ranges and {len(state.batches)} entries in part, about {size} bytes: "
+            f"a cursor with {len(state.ranges)} ranges and {len(state.batches)} entries in part, about "
+            f"{state.weight} bytes: "
             f"at most {CURSOR_BYTES_MAX} (CURSOR_BYTES_MAX). Acknowledge older entries first, the one at {state.mark} "
             "above all"
         )

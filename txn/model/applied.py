@@ -1,0 +1,55 @@
+"""What a participant leaves when it has carried a transaction's outcome out: for whoever asks later what happened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from txn.model.errors import RecordDamaged
+from txn.model.header import decoded_fields
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Written together with the removal of the participant's operation records; it goes with the header."""
+
+    applied_ms: int
+    broker: str
+    term: int
+    """The term of the segment's owner who did it."""
+    operations: int
+    """How many operation records there were."""
+    first_ms: int
+    """When the first of them was written."""
+    last_ms: int
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        fields = {
+            "format": FORMAT,
+            "applied_ms": self.applied_ms,
+            "broker": self.broker,
+            "term": self.term,
+            "operations": self.operations,
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Applied:
+        """Reads a record's value."""
+        fields = decoded_fields("record of an applied transaction", value, FORMAT)
+        try:
+            return cls(
+                int(fields["applied_ms"]),
+                str(fields["broker"]),
+                int(fields["term"]),
+                int(fields["operations"]),
+                int(fields["first_ms"]),
+                int(fields["last_ms"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise RecordDamaged(f"a record of an applied transaction says {value[:200]!r}: {error!r}") from error
