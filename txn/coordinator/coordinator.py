@@ -123,7 +123,10 @@ class Coordinator:
 
     async def describe(self, txn_id: TxnId) -> Header:
         """The header as it is now."""
-        return (await self._require(txn_id)).header
+        try:
+            return (await self._require(txn_id)).header
+        except Retriable as error:
+            raise CoordinatorUnavailable(f"how transaction {txn_id} is cannot be read: {error}") from error
 
     async def _end(self, txn_id: TxnId, wanted: TxnState, cause: Cause, principal: str | None) -> Header:
         try:

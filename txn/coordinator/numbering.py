@@ -8,7 +8,7 @@ import json
 from metastore.coordination import Backoff, Pace
 from metastore.interface import ABSENT, MetadataStore, OutcomeUnknown, UnexpectedVersion
 from txn.model.errors import CoordinatorUnavailable
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.ids import TxnId
 
 BLOCK_IDS = 1_000
@@ -59,4 +59,4 @@ class Numbering:
 
 
 def _decode(value: bytes) -> int:
-    return int(decoded_fields("record of transaction numbers", value, FORMAT)["next"])
+    return decoded_fields("record of transaction numbers", value, FORMAT).number("next")

@@ -4,6 +4,9 @@
     position     where an entry is in a segment
     header       the one record whose change is the decision
     operation    one record for each write or acknowledgement of a transaction
+    applied      what a participant leaves when it has carried the outcome out
+    aborted      what a segment remembers of an aborted transaction
+    fields       reading the fields of a record
     paths        keys, partitions, index names, secondary keys
     errors       what callers of a transaction see: retriable, abortable, fatal
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.position import Position
 
 FORMAT = 1
@@ -42,7 +42,4 @@ class AbortedRange:
     def decode(cls, value: bytes) -> AbortedRange:
         """Reads a record's value."""
         fields = decoded_fields("record of an aborted transaction", value, FORMAT)
-        try:
-            return cls(Position.parse(fields["first"]), Position.parse(fields["last"]))
-        except (KeyError, ValueError, TypeError) as error:
-            raise RecordDamaged(f"a record of an aborted transaction says {value[:200]!r}: {error!r}") from error
+        return cls(Position.parse(fields.text("first")), Position.parse(fields.text("last")))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 
 FORMAT = 1
 
@@ -42,14 +41,11 @@ class Applied:
     def decode(cls, value: bytes) -> Applied:
         """Reads a record's value."""
         fields = decoded_fields("record of an applied transaction", value, FORMAT)
-        try:
-            return cls(
-                int(fields["applied_ms"]),
-                str(fields["broker"]),
-                int(fields["term"]),
-                int(fields["operations"]),
-                int(fields["first_ms"]),
-                int(fields["last_ms"]),
-            )
-        except (KeyError, ValueError, TypeError) as error:
-            raise RecordDamaged(f"a record of an applied transaction says {value[:200]!r}: {error!r}") from error
+        return cls(
+            fields.number("applied_ms"),
+            fields.text("broker"),
+            fields.number("term"),
+            fields.number("operations"),
+            fields.number("first_ms"),
+            fields.number("last_ms"),
+        )

@@ -10,6 +10,7 @@ from typing import Any
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
+from txn.model.fields import decoded_fields
 
 FORMAT = 1
 
@@ -87,29 +88,16 @@ class Header:
     @classmethod
     def decode(cls, value: bytes) -> Header:
         """Reads a record's value."""
-        fields = decoded_fields("header", value, FORMAT)
+        fields = decoded_fields("transaction header", value, FORMAT)
         try:
-            cause = fields.get("cause")
+            cause = fields.maybe_text("cause")
             return cls(
-                TxnState(fields["state"]),
-                int(fields["created_ms"]),
-                int(fields["timeout_ms"]),
-                fields.get("owner"),
-                fields.get("finalized_ms"),
+                TxnState(fields.text("state")),
+                fields.number("created_ms"),
+                fields.number("timeout_ms"),
+                fields.maybe_text("owner"),
+                fields.maybe_number("finalized_ms"),
                 None if cause is None else Cause(cause),
             )
-        except (KeyError, ValueError, TypeError) as error:
+        except ValueError as error:
             raise RecordDamaged(f"a transaction header says {value[:200]!r}: {error!r}") from error
-
-
-def decoded_fields(what: str, value: bytes, newest_format: int) -> dict[str, Any]:
-    """The fields of a JSON record; refuses formats that this code does not know. Fields it does not know it ignores."""
-    try:
-        fields = json.loads(value)
-    except ValueError as error:
-        raise RecordDamaged(f"a {what} is no JSON: {value[:200]!r}") from error
-    if not isinstance(fields, dict) or not isinstance(fields.get("format"), int):
-        raise RecordDamaged(f"a {what} has no format: {value[:200]!r}")
-    if fields["format"] > newest_format:
-        raise RecordDamaged(f"a {what} has format {fields['format']}; this version reads up to {newest_format}")
-    return fields

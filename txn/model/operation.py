@@ -14,7 +14,7 @@ from typing import Any
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.position import Position
 
 FORMAT = 1
@@ -95,19 +95,19 @@ class Operation:
         """Reads a record's value."""
         fields = decoded_fields("transaction operation", value, FORMAT)
         try:
-            last = fields.get("last")
+            last = fields.maybe_text("last")
             return cls(
-                OperationKind(fields["kind"]),
-                str(fields["segment"]),
-                Position.parse(fields["position"]),
+                OperationKind(fields.text("kind")),
+                fields.text("segment"),
+                Position.parse(fields.text("position")),
                 None if last is None else Position.parse(last),
-                fields.get("subscription"),
-                bool(fields.get("cumulative", False)),
-                tuple(fields.get("batch", ())),
-                int(fields.get("batch_size", 0)),
-                str(fields["broker"]),
-                int(fields["term"]),
-                int(fields["written_ms"]),
+                fields.maybe_text("subscription"),
+                fields.flag("cumulative"),
+                fields.numbers("batch"),
+                fields.maybe_number("batch_size") or 0,
+                fields.text("broker"),
+                fields.number("term"),
+                fields.number("written_ms"),
             )
-        except (KeyError, ValueError, TypeError) as error:
+        except ValueError as error:
             raise RecordDamaged(f"a transaction operation says {value[:200]!r}: {error!r}") from error

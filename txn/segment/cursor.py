@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.position import Position
 from txn.segment.errors import CursorTooLarge, InvalidAck
 from txn.segment.log.ledgers import START, LedgerLengths

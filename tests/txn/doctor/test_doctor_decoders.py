@@ -247,7 +247,7 @@ OUR_ODD = [
     ("/txn/md_0_1", b"", "no JSON"),
     ("/txn/1_0", b"{}", "legacy"),
     ("/txn/md_0_1", b'{"format":2}', "format 2"),
-    ("/txn/md_0_1", b'{"format":1,"state":"OPEN","created_ms":1e400,"timeout_ms":1}', "infinity"),
+    ("/txn/md_0_1", b'{"format":1,"state":"OPEN","created_ms":1e400,"timeout_ms":1}', "whole number"),
     ("/txn/md_0_1", b'{"format":1,"state":"OPEN","created_ms":1,"timeout_ms":1,"owner":7}', "owner"),
     ("/txn-op/md_0_1/x", b"{}", "key"),
     ("/txn-op", b"{}", "key"),

@@ -25,7 +25,7 @@ from metastore.interface import (
     UnexpectedVersion,
 )
 from txn.model.errors import SegmentUnavailable
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.position import Position
 from txn.segment.errors import Fenced
 from txn.segment.log.chunk import Chunk, ChunkKind

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 from txn.model.position import Position
 from txn.segment.errors import Fenced
 from txn.segment.log.ledgers import START, LedgerLength, LedgerLengths
