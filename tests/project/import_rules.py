@@ -50,6 +50,25 @@ NEVER: Mapping[str, tuple[str, ...]] = {
     "metastore.providers": ("metastore.client", "metastore.server", "metastore.coordination"),
 }
 
+# Rooms of a floor from the lowest to the highest: none imports a higher one.
+LADDERS = (
+    ("txn.pb", "txn.model", "txn.outcomes", "txn.coordinator", "txn.segment", "txn.hosting", "txn.doctor"),
+    (
+        "controller.pb",
+        "controller.layout",
+        "controller.assignment",
+        "controller.autoscale",
+        "controller.topics",
+        "controller.operations",
+        "controller.subscriptions",
+        "controller.watches",
+        "controller.leading",
+        "controller.broker",
+        "controller.client",
+        "controller.demo",
+    ),
+)
+
 # grpcio's core has no stable interface: one place depends on it.
 CORE = "grpc._cython"
 CORE_USER = "metastore.server.transport"
@@ -136,7 +155,7 @@ def _judge_floors(each: Import) -> str | None:
     own, other = each.importer.partition(".")[0], each.imported.partition(".")[0]
     if FLOORS.index(other) > FLOORS.index(own):
         return f"{other} is above {own}"
-    if own in ("txn", "controller") and other == "metastore" and not is_within(each.imported, *DOORS, *TOOLS):
+    if own in ("txn", "controller") and other == "metastore" and not _is_allowed(each.imported, *DOORS, *TOOLS):
         return f"{own} uses only metastore's public doors: {', '.join(DOORS + TOOLS)}"
     return None
 
@@ -150,7 +169,16 @@ def _judge_rooms(each: Import) -> str | None:
     for room, barred in NEVER.items():
         if is_within(each.importer, room) and is_within(each.imported, *barred):
             return f"{room} must not know of {', '.join(barred)}"
+    for ladder in LADDERS:
+        own, other = (_rung(name, ladder) for name in (each.importer, each.imported))
+        if own is not None and other is not None and other > own:
+            return f"{ladder[other]} is above {ladder[own]}"
     return None
+
+
+def _rung(name: str, ladder: tuple[str, ...]) -> int | None:
+    """How high a module's room is on a ladder."""
+    return next((place for place, room in enumerate(ladder) if is_within(name, room)), None)
 
 
 def _is_allowed(imported: str, *rooms: str) -> bool:
