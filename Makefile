@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 PROTO := $(shell find proto -name '*.proto')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers oxia-bin bench lint proto clean
+.PHONY: help demo test test-long test-peers oxia-bin bench lint proto clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,13 @@ demo: $(READY) ## Start a store, use it, break it, and show that nothing was los
 
 test: lint ## Check style and types, then run the tests (PYTEST_ARGS adds options)
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+# How many times over the randomised tests run: at 200 they take hours.
+LONG := 200
+
+test-long: $(READY) ## Run the randomised tests LONG times over (PYTEST_ARGS adds options)
+	TIDEMARK_TXN_ROUNDS=$(LONG) TIDEMARK_CRASH_ROUNDS=$(LONG) TIDEMARK_WATCH_ROUNDS=$(LONG) $(PYTHON) -m pytest -s \
+		tests/txn_histories tests/txn_scenarios tests/watch_contract tests/faults $(PYTEST_ARGS)
 
 test-peers: oxia-bin $(READY) ## Compare with a real Oxia server (OXIA_BIN names its binary)
 	OXIA_BIN="$(OXIA_BIN)" $(PYTHON) -m pytest -m peers $(PYTEST_ARGS)

@@ -18,7 +18,9 @@ from support.transcripts.recording import Case, Recording, ServerNeeds
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Iterator[Any]]
 SOON_MS = 50
-"""How long a stream is watched for something that does not come."""
+"""How long a stream is watched for something that does not come, where nothing is to come before it."""
+LATER_MS = 2_000
+"""The same where something is to come before it."""
 
 
 class ScriptedServer(grpc.GenericRpcHandler):
@@ -216,7 +218,7 @@ def test_messages_of_a_stream_are_awaited_in_order(stage: Stage) -> None:
 
 def test_silence_is_told_where_a_message_is_due(stage: Stage) -> None:
     behaviour = says_and_waits(stage, batch(0))
-    steps = (subscribe(), expect(0, 1, within_ms=SOON_MS))
+    steps = (subscribe(), expect(0, 1, within_ms=LATER_MS))
     assert "expected 2 items, got 1" in stage.play(case(*steps), GetNotifications=behaviour)[0]
 
 
@@ -227,7 +229,7 @@ def test_a_message_is_told_where_silence_is_due(stage: Stage) -> None:
 
 
 def test_messages_are_skipped_until_one_comes(stage: Stage) -> None:
-    until = {"expect_on": "n", "until": {"shard": 0, "offset": 2, "timestamp": 0}, "within_ms": SOON_MS}
+    until = {"expect_on": "n", "until": {"shard": 0, "offset": 2, "timestamp": 0}, "within_ms": LATER_MS}
     behaviour = says_and_waits(stage, batch(0), batch(1), batch(2))
     assert stage.play(case(subscribe(), until), GetNotifications=behaviour) == []
     behaviour = says_and_waits(stage, batch(0), batch(1))

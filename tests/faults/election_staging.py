@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,25 +47,38 @@ class Stage:
             self.events.append(event)
             self._news.notify_all()
 
-    async def wait(self, name: str, *, after: int = 0, count: int = 1, term: int | None = None) -> Event:
-        """The event of that name which is the count'th of those from a place in the list on."""
-        found: list[Event] = []
+    async def wait(self, name: str, *, after: int = 0, candidate: str | None = None) -> Event:
+        """The first event of that name from a place in the list on."""
 
-        def is_there() -> bool:
-            found[:] = [
-                event for event in self.events[after:] if event.name == name and term in (None, event.term)
-            ]
-            return len(found) >= count
+        def look() -> Event | None:
+            fitting = (each for each in self.events[after:] if each.name == name and candidate in (None, each.candidate))
+            return next(fitting, None)
 
+        return await self._until(look, f"somebody to say {name!r}")
+
+    async def wait_leader(self, *, after: int = 0, writes: int, written_after: int = 0) -> Event:
+        """The election of whoever leads now, was elected from a place on, and has written so often from another on."""
+
+        def look() -> Event | None:
+            elected = [event for event in self.events[after:] if event.name == "elected"]
+            latest = max(elected, key=lambda event: event.term, default=None)
+            if latest is None:
+                return None
+            wrote = (event.name == "wrote" and event.term == latest.term for event in self.events[written_after:])
+            return latest if sum(wrote) >= writes else None
+
+        return await self._until(look, f"a leader that writes {writes} times")
+
+    async def _until(self, look: Callable[[], Event | None], what: str) -> Event:
         try:
             async with asyncio.timeout(WITHIN_S), self._news:
-                await self._news.wait_for(is_there)
+                while (found := look()) is None:
+                    await self._news.wait()
+                return found
         except TimeoutError:
             raise AssertionError(
-                f"{len(found)} of {count} times {name!r} was said in {WITHIN_S} s; the last that was said: "
-                f"{self.events[-SHOWN_EVENTS:]}"
+                f"waited {WITHIN_S} s for {what}; the last that was said: {self.events[-SHOWN_EVENTS:]}"
             ) from None
-        return found[count - 1]
 
 
 class Candidate:

@@ -25,6 +25,7 @@ from watch_contract.verdict import report
 
 RUNS = int(os.environ.get("TIDEMARK_WATCH_ROUNDS", "1"))
 KILLS, BREAKS = 3, 6
+CHANGES, RESUMES = 500, 8
 RETENTION_MS = 100
 CUTS = 12
 MANY, MANY_KEYS, MANY_BYTES = Range("/many/", "/many/~"), 200, 5_000
@@ -44,14 +45,15 @@ async def run(server: ServerProcess, plan: Plan, is_settled: bool) -> Counter[st
 @pytest.mark.parametrize("shards", [1, 8])
 def test_watchers_of_a_killed_server_see_everything_once(shards: int) -> None:
     counts = Counter[str]()
+    least = {"changes": CHANGES, "resumes": RESUMES}
     for seed in range(1000 * shards, 1000 * shards + RUNS):
         with ServerProcess(shards) as server:
-            counts += asyncio.run(run(server, Plan(seed, shards, rounds=90), is_settled=False))
+            counts += asyncio.run(run(server, Plan(seed, shards, rounds=90, least=least), is_settled=False))
     print(dict(counts))
     assert counts["kills"] == KILLS * RUNS
-    assert counts["breaks"] >= RUNS
-    assert counts["changes"] >= 500 * RUNS
-    assert counts["resumes"] >= 8 * RUNS
+    assert counts["breaks"] == BREAKS * RUNS
+    assert counts["changes"] >= CHANGES * RUNS
+    assert counts["resumes"] >= RESUMES * RUNS
 
 
 @pytest.mark.timeout(120 + 60 * RUNS)
@@ -63,11 +65,15 @@ def test_watchers_of_a_server_that_trims_are_told_what_they_missed() -> None:
     counts = Counter[str]()
     for seed in range(500, 500 + RUNS):
         with SmallServer(1, extra_args=["--notifications-retention-time", f"{RETENTION_MS}ms"]) as server:
-            plan = Plan(seed, 1, rounds=130, retention_ms=RETENTION_MS, may_ask_previous=False)
+            least = {"changes": CHANGES, "expiries": 1}
+            plan = Plan(
+                seed, 1, rounds=130, least=least, retention_ms=RETENTION_MS, may_ask_previous=False
+            )
             counts += asyncio.run(run(server, plan, is_settled=True))
     print(dict(counts))
     assert counts["kills"] == KILLS * RUNS
-    assert counts["changes"] >= 500 * RUNS
+    assert counts["breaks"] == BREAKS * RUNS
+    assert counts["changes"] >= CHANGES * RUNS
     assert counts["expiries"] >= RUNS
 
 

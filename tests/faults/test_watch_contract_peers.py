@@ -35,16 +35,24 @@ def test_watchers_of_a_real_oxia_miss_nothing_that_lasts(shards: int) -> None:
             async with Line(server.port) as line:
                 troubles = Troubles(server, line, seed, KILLS, BREAKS)
                 plan = Plan(
-                    seed, shards, rounds=400, retention_ms=0, may_ask_previous=False, indexes_ephemerals=False
+                    seed,
+                    shards,
+                    rounds=400,
+                    least={"changes": 10, "resumes": 3},
+                    retention_ms=0,
+                    may_ask_previous=False,
+                    indexes_ephemerals=False,
                 )
                 stage = CoalescedStage(plan, opener(server.address), opener(line.address))
                 findings = await stage.run(troubles.make)
                 assert not findings.violations, f"seed {seed}: {report(findings)}"
-                counts.update(findings.counts, kills=troubles.kills)
+                counts.update(findings.counts, kills=troubles.kills, breaks=line.breaks)
 
     for seed in range(100 * shards, 100 * shards + RUNS):
         asyncio.run(run(seed))
     print(dict(counts))
     assert counts["kills"] == KILLS * RUNS
+    assert counts["breaks"] == BREAKS * RUNS
     assert counts["changes"] >= 10 * RUNS
-    assert min(counts["resumes"], counts["snapshots"]) >= 3 * RUNS
+    assert counts["resumes"] >= 3 * RUNS
+    assert counts["snapshots"] >= Plan.watchers * RUNS  # each watcher has to begin with one

@@ -36,6 +36,7 @@ class Troubles:
         for trouble in self._planned:
             await stage.notes.until_written(self._random.randint(1, WRITES_BETWEEN_MAX))
             if trouble == "break":
+                await self._line.broken()  # the one before it, if nothing has come through the line that it waits for
                 self._line.break_after(self._random.choice([0, self._random.randint(1, BREAK_AFTER_BYTES_MAX)]))
             elif self._is_settled:
                 async with stage.notes.pause():
@@ -44,6 +45,7 @@ class Troubles:
                     await stage.settle()
             else:
                 await self._kill()
+        await self._line.broken()
 
     async def _kill(self) -> None:
         await asyncio.to_thread(self._server.restart, "kill")

@@ -20,6 +20,8 @@ class Line:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._bytes_left: int | None = None
+        """Until the break that was asked for; None if none was, or it has come."""
+        self._has_broken = asyncio.Event()
         self.breaks = 0
 
     async def __aenter__(self) -> Self:
@@ -32,19 +34,33 @@ class Line:
     ) -> None:
         self._server.close()
         while self._tasks:
-            self._break()
+            self._reset()
             await asyncio.wait(self._tasks, timeout=ENDED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
         await self._server.wait_closed()
 
     def break_after(self, size: int) -> None:
-        """All connections are reset when so many bytes more have come from the server: in the middle of anything."""
+        """All connections are reset when so many bytes more have come from the server: in the middle of anything.
+
+        Where there is no connection yet, the next one is reset when its first bytes come.
+        """
         self._bytes_left = size
-        if not size:
+        self._has_broken.clear()
+        if not size and self._writers:
             self._break()
+
+    async def broken(self) -> None:
+        """Returns when the break that was asked for has come; it is not put off any longer."""
+        if self._bytes_left is not None:
+            self.break_after(0)
+            await self._has_broken.wait()
 
     def _break(self) -> None:
         self._bytes_left = None
-        self.breaks += bool(self._writers)
+        self.breaks += 1
+        self._has_broken.set()
+        self._reset()
+
+    def _reset(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
 
@@ -86,12 +102,12 @@ class Line:
         try:
             while data := await reader.read(CHUNK_BYTES):
                 left = self._bytes_left
-                writer.write(data if left is None else data[:left])
-                await writer.drain()
                 if left is not None:
                     self._bytes_left = max(0, left - len(data))
-                    if not self._bytes_left:
-                        self._break()
-                        return
+                writer.write(data if left is None else data[:left])
+                await writer.drain()
+                if self._bytes_left == 0:
+                    self._break()
+                    return
         except OSError:
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from metastore.clock import Clock, SystemClock
@@ -15,12 +16,12 @@ from watch_contract.writes import Answer, Fate, Operation, Write
 class Notes:
     """All of it belongs to one event loop, so ticks tell truly what came before what."""
 
-    def __init__(self, shards: int, clock: Clock | None = None) -> None:
+    def __init__(self, shards: int, clock: Clock | None = None, least: Mapping[str, int] | None = None) -> None:
         self.shards = shards
         self.clock = clock or SystemClock()
         self.writes: list[Write] = []
-        self.batches = 0
-        """That watchers were told."""
+        self._lacking = Counter(least or {})
+        """What has to happen to watchers yet, before the run has shown what it is for."""
         self.are_writers_done = False
         self._is_paused = False
         self._writing = 0
@@ -56,10 +57,14 @@ class Notes:
         self.writes.append(Write(number, writer, shard, operations, invoked, returned, fate, answers))
         self.ring()
 
-    def told(self) -> None:
-        """A watcher got a batch."""
-        self.batches += 1
-        self.ring()
+    def count(self, what: str, number: int = 1) -> None:
+        """Something has happened to a watcher."""
+        self._lacking[what] -= number
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether all that is to happen to watchers has happened."""
+        return all(number <= 0 for number in self._lacking.values())
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

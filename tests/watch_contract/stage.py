@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from metastore.clock import Clock
@@ -48,7 +48,9 @@ class Plan:
     shards: int = 1
     writers: int = 3
     rounds: int = 60
-    """Calls of each writer."""
+    """Calls of each writer, at least."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """What has to happen to watchers before the writers end: so many changes, resumes, expiries, openings."""
     watchers: int = 8
     sorting: str = "hierarchical"
     retention_ms: int | None = None
@@ -71,7 +73,7 @@ class Stage:
 
     def __init__(self, plan: Plan, open_store: OpenStore, open_watched: OpenStore | None = None) -> None:
         self.plan = plan
-        self.notes = Notes(plan.shards, plan.clock)
+        self.notes = Notes(plan.shards, plan.clock, plan.least)
         self._open_store = open_store
         self._open_watched = open_watched or open_store
         self._random = random.Random(plan.seed)
@@ -149,7 +151,7 @@ class Stage:
                 self._witness.events.append(Told(self.notes.tick(), batch))
                 self._marks.update(change.key for change in batch.changes if change.key.startswith(MARK))
                 self._witness_token = batch.token
-                self.notes.told()
+                self.notes.ring()
                 has_begun.set()
 
     async def _make_watchers(self, names: list[str]) -> list[Watcher]:

@@ -35,6 +35,8 @@ SMALL_LOG = LogOptions(
     segment_bytes_max=16 << 10, step_bytes_min=4 << 10, step_bytes_max=8 << 10, reserve_bytes=4 << 10, sync=False
 )
 WRITES_BETWEEN_MAX = 25
+WATCHERS = 12
+LEAST = {"changes": 500, "resumes": 5}
 CLOCK_STEPS_MS = (-3_600_000, -1, 0, 1, 1_000, 3_600_000)
 
 
@@ -96,7 +98,17 @@ def run_in_memory(seed: int, sorting: str, trims: bool) -> tuple[Findings, int]:
     clock = ManualClock()
     data = MemoryData(shards=3, key_sorting=sorting, clock=clock)
     troubles = MemoryTroubles(data, seed)
-    plan = Plan(seed, 3, rounds=160, watchers=12, sorting=sorting, clock=clock, retention_ms=0 if trims else None)
+    least = {"changes": 500, "expiries": 1} if trims else {"changes": 500, "resumes": 5}
+    plan = Plan(
+        seed,
+        3,
+        rounds=160,
+        least=least,
+        watchers=WATCHERS,
+        sorting=sorting,
+        clock=clock,
+        retention_ms=0 if trims else None,
+    )
     stage = Stage(plan, troubles.opener(), troubles.opener(is_watched=True))
     return asyncio.run(stage.run(troubles.trouble(trims))), troubles.cuts
 
@@ -109,8 +121,11 @@ def test_watchers_in_memory_that_are_cut_off_see_everything_once(sorting: str) -
         assert not findings.violations, f"seed {seed}: {report(findings)}"
         counts.update(findings.counts, cuts=cuts)
     print(dict(counts))
-    assert counts["changes"] >= 800 * RUNS
-    assert min(counts["resumes"], counts["cuts"], counts["snapshots"]) >= 5 * RUNS
+    # So much is planned, and every watcher has to begin with a snapshot.
+    assert counts["changes"] >= 500 * RUNS
+    assert counts["resumes"] >= 5 * RUNS
+    assert counts["cuts"] == 40 * RUNS
+    assert counts["snapshots"] >= WATCHERS * RUNS
 
 
 def test_watchers_in_memory_are_told_what_was_trimmed_under_them() -> None:
@@ -130,7 +145,8 @@ def test_a_store_that_tells_several_changes_as_one_keeps_the_rest_of_the_contrac
         clock = ManualClock()
         troubles = MemoryTroubles(MemoryData(shards=3, clock=clock), seed)
         watched = troubles.opener(("every_change",), is_watched=True)
-        stage = CoalescedStage(Plan(seed, 3, rounds=160, watchers=12, clock=clock), troubles.opener(), watched)
+        plan = Plan(seed, 3, rounds=160, least=LEAST, watchers=WATCHERS, clock=clock)
+        stage = CoalescedStage(plan, troubles.opener(), watched)
         findings = asyncio.run(stage.run(troubles.trouble(trims=False)))
         assert not findings.violations, f"seed {seed}: {report(findings)}"
         counts.update(findings.counts)
@@ -162,12 +178,12 @@ def test_watchers_of_an_embedded_store(tmp_path: Path, retention_ms: int | None)
     """Without a retention its log is trimmed all the time, under the tokens of those who lag."""
     counts = Counter[str]()
     for seed in range(300, 300 + RUNS):
-        plan = Plan(seed, 2, rounds=80, retention_ms=retention_ms)
+        plan = Plan(seed, 2, rounds=80, least=LEAST, retention_ms=retention_ms)
         findings = run_embedded(tmp_path / str(seed), plan, Environment())
         assert not findings.violations, f"seed {seed}: {report(findings)}"
         counts.update(findings.counts)
     print(dict(counts))
-    assert counts["changes"] >= 800 * RUNS
+    assert counts["changes"] >= 500 * RUNS
     assert counts["resumes"] >= 5 * RUNS
 
 
@@ -183,7 +199,7 @@ def test_a_clock_that_is_set_back_changes_nothing(tmp_path: Path) -> None:
                 await stage.notes.until_written(1)
                 clock.ahead_ms = choice.choice(CLOCK_STEPS_MS)
 
-        findings = run_embedded(tmp_path / str(seed), Plan(seed, 2, clock=clock), Environment(clock), turn)
+        findings = run_embedded(tmp_path / str(seed), Plan(seed, 2, least=LEAST, clock=clock), Environment(clock), turn)
         assert not findings.violations, f"seed {seed}: {report(findings)}"
         counts.update(findings.counts)
     assert counts["changes"] >= 500 * RUNS

@@ -221,7 +221,7 @@ def test_deletions_are_not_lost_between_a_snapshot_and_a_trimmed_log(tmp_path: P
 @pytest.mark.parametrize("provider", ["memory", "embedded"])
 def test_watches_that_begin_amid_writes_begin_without_a_gap(provider: str, tmp_path: Path) -> None:
     """Many watchers, each of them beginning again and again while three writers are at work."""
-    plan = Plan(seed=1, shards=1, rounds=40, watchers=40)
+    plan = Plan(seed=1, shards=1, rounds=40, least={"openings": 60}, watchers=40)
 
     async def scenario() -> None:
         data = MemoryData()

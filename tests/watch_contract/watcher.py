@@ -59,12 +59,14 @@ class Watcher:
         while not self.has_arrived:
             resume, has_snapshot = self._choose_beginning()
             self._note(Opened(self._notes.tick(), resume, has_snapshot))
+            self._notes.count("openings" if resume is None else "resumes")
             self.token = resume
             self.versions = {} if resume is None else dict(self._versions_at[resume])
             try:
                 async with self._open(resume, has_snapshot) as watch:
                     await self._read(watch)
             except TokenExpired as error:
+                self._notes.count("expiries")
                 self._note(Expired(self._notes.tick(), self._notes.clock.wall_ms(), error.oldest_offset))
                 self._tokens.clear()
                 self.token = None
@@ -121,7 +123,8 @@ class Watcher:
         batch = reading.result()
         self._note(Told(self._notes.tick(), batch))
         self._fold(batch)
-        self._notes.told()
+        self._notes.count("changes", len(batch.changes))
+        self._notes.ring()
         return True
 
     def _fold(self, batch: WatchBatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, takewhile
 
 from metastore.interface import (
     ABSENT,
@@ -33,6 +34,8 @@ MANY_KEYS = 120
 LARGE_BYTES = 6_000
 BURST_MAX = 8
 SESSION_TIMEOUT_MS = 60_000
+FURTHER_ROUNDS_MAX = 20
+"""How many times longer than planned a writer may go on, for want of what the run is to show."""
 SHARED_PARTITION = "shared-partition"
 
 
@@ -54,7 +57,10 @@ class Writer:
         self._session_opened = 0
 
     async def run(self, rounds: int) -> None:
-        """So many calls, one after the other, but for bursts."""
+        """So many calls, one after the other, but for bursts; and more until the watchers have met with enough.
+
+        How fast those get along is not ours to say: a floor on what happens to them holds because it is waited for.
+        """
         choices: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (36, self._put_own),
             (14, self._put_shared),
@@ -68,7 +74,9 @@ class Writer:
         if self._store.capabilities.transact:
             choices += [(14, self._transact), (2, self._write_many)]
         weights, actions = zip(*choices, strict=True)
-        for action in self._random.choices(actions, weights, k=rounds):
+        planned = self._random.choices(actions, weights, k=rounds)
+        further = (self._random.choices(actions, weights)[0] for _ in range(rounds * FURTHER_ROUNDS_MAX))
+        for action in chain(planned, takewhile(lambda _: not self._notes.is_enough, further)):
             async with self._notes.turn():
                 await action()
 

@@ -11,7 +11,7 @@ from typing import Any
 from metastore.coordination.stamps import read_holder
 from metastore.interface import Record
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 
 GROUP = "/brokers"
 """Where live brokers are registered."""

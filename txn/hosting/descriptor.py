@@ -9,7 +9,7 @@ from enum import Enum
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.header import decoded_fields
+from txn.model.fields import decoded_fields
 
 FORMAT = 1
 

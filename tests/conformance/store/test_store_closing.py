@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -55,11 +55,17 @@ async def test_a_closed_store_refuses_transactions(store: MetadataStore, place: 
 
 
 async def test_closing_ends_what_waits(store: MetadataStore, place: Place) -> None:
+    async def wait_for_ever(news: AsyncIterator[Any]) -> None:
+        while True:
+            await anext(news)  # a mark of progress may come
+
     watch = store.watch(place.range)
     await Follower(watch).begin()
     sequence = store.watch_sequence(place.key("s"), partition_key="p")
-    waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(anext(watch)), asyncio.ensure_future(anext(sequence))]
-    await asyncio.sleep(0.01)
+    put = await store.put(place.key("s"), b"", partition_key="p", sequence_deltas=[1])
+    assert await anext(sequence) == put.key
+    waiting = [asyncio.ensure_future(wait_for_ever(each)) for each in (watch, sequence)]
+    await asyncio.sleep(0)
     assert not any(each.done() for each in waiting)
     await store.close()
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)

@@ -27,7 +27,6 @@ from support.stores import SUBJECTS, Subject, parameters
 
 WITHIN_S = 60.0
 CANDIDATES = 3
-SHORT_TIMEOUT_MS = 2_000
 
 _places = itertools.count()
 
@@ -165,7 +164,7 @@ def test_members_come_and_go(subject: Subject) -> None:
 def test_the_end_of_a_session_hands_over(subject: Subject) -> None:
     async def scenario(opened: list[MetadataStore], name: str) -> None:
         first, second, _ = opened
-        keeper = SessionKeeper(first, timeout_ms=SHORT_TIMEOUT_MS)
+        keeper = SessionKeeper(first)
         grant = await Election(first, name, keeper=keeper).campaign()
         waiting = asyncio.ensure_future(Election(second, name).campaign())
         await until_in_line(second, name, 1)

@@ -1,4 +1,4 @@
-"""A segment that is deleted leaves nothing, wherever it is interrupted; who is gone for good is told from who is not."""
+"""A segment that is deleted leaves nothing, wherever it is interrupted; who is gone for good is told from others."""
 
 from __future__ import annotations
 
