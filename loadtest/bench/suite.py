@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loadtest.bench import client_lines, engine_lines, limit_lines, store_lines, watch_lines, wire_lines
+from loadtest.bench import (
+    client_lines,
+    engine_lines,
+    limit_lines,
+    store_lines,
+    txn_lines,
+    watch_lines,
+    wire_lines,
+)
 from loadtest.bench.bench import Group
 from loadtest.bench.model import AtMost, Better, Derived, Lookup
 from loadtest.bench.settings import Settings
 
 SINGLE_PUT_LIMIT = 2.0
-MODULES = (limit_lines, engine_lines, wire_lines, store_lines, client_lines, watch_lines)
+MODULES = (limit_lines, engine_lines, wire_lines, store_lines, client_lines, watch_lines, txn_lines)
 
 
 def all_groups(settings: Settings) -> Sequence[Group[Any]]:
@@ -29,7 +37,7 @@ def all_derived(settings: Settings) -> Sequence[Derived]:
         _put_to_limit,
         (AtMost(SINGLE_PUT_LIMIT),),
     )
-    return [single_put, *store_lines.derived(settings), *watch_lines.derived(settings)]
+    return [single_put, *store_lines.derived(settings), *watch_lines.derived(settings), *txn_lines.derived(settings)]
 
 
 def _put_to_limit(lookup: Lookup) -> dict[str, float] | None:
