@@ -11,8 +11,9 @@ PROTO := $(shell find proto -name '*.proto')
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Start a store, use it, break it, and show that nothing was lost
+demo: $(READY) ## Start a store and a broker, use them, break them, and show that nothing was lost
 	$(PYTHON) -m metastore.demo
+	$(PYTHON) -m controller.demo
 
 test: lint ## Check style and types, then run the tests (PYTEST_ARGS adds options)
 	$(PYTHON) -m pytest $(PYTEST_ARGS)

@@ -1,0 +1,96 @@
+"""The client: how applications produce, consume and transact. `controller.client.blocking` is the same without `await`.
+
+The idea. Whatever is sent has a number, and whatever is acknowledged may be acknowledged again: so every request can
+be repeated, and a client repeats it until it has an answer or no time. Streams last: behind a `Producer`, a `Consumer`
+or a `Reader` there is one gRPC stream after another, to whoever owns the segment at the moment. What a broker says of
+its neighbours is a hint, and a wrong hint costs a redirect.
+
+    client, embedded           `connect(url)`; `embedded(url)`, which has a broker in this process; `Client`
+    transaction, scope         `Transaction` and what may become of it; the block that ends it
+    producer, outbox           messages without a confirmation, in their order
+    consumer, inbox, acks      messages ahead of being asked for; acknowledgements without an answer
+    reader, segments           reading without a subscription; segments as wholes
+    lane                       streams to the owner of a segment, one after the other
+    caller, routes             single calls, the way to whoever can answer them
+    connections, failures, protocol, settings     gRPC, the URL, TLS and tokens; errors as the types that they were
+    batches, values, names, confirmations, errors
+    blocking                   the facade for threads without a loop
+
+What it promises. A confirmed message is stored once, however often it had to be sent, and a producer's messages are in
+the order in which they were sent. A transaction's outcome is told truthfully: an answer that was lost is asked for
+again. A send that had to go to another owner is no failure; one that failed keeps its transaction from committing. What
+is wrong is refused before it leaves. All that waits is bounded by a limit with a name.
+
+What it refuses. It does not cache, it does not guess, and it remembers nothing of acknowledgements that were answered:
+so an abort has nothing to roll back here. It does not hold messages back that were delivered twice: who needs each one
+once acknowledges in a transaction.
+
+Start reading at client.py, then transaction.py and lane.py.
+"""
+
+from controller.client.blocking import BlockingClient
+from controller.client.client import Client, connect
+from controller.client.confirmations import Confirmation
+from controller.client.consumer import Consumer
+from controller.client.embedded import embedded
+from controller.client.errors import (
+    AckUnconfirmed,
+    BrokerFailed,
+    BrokersUnavailable,
+    ClientBusy,
+    ClientClosed,
+    EndReached,
+    InvalidRequest,
+    MessageTooLarge,
+    SendUnconfirmed,
+)
+from controller.client.producer import Producer, ProducerOptions
+from controller.client.reader import Reader
+from controller.client.segments import Segments, SegmentStats, SubscriptionStats
+from controller.client.transaction import Transaction, TransactionState
+from controller.client.values import (
+    EARLIEST,
+    LATEST,
+    Edge,
+    Message,
+    MessageId,
+    Sent,
+    SubscriptionKind,
+)
+from txn.model.ids import TxnId
+from txn.model.position import Position
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AckUnconfirmed",
+    "BlockingClient",
+    "BrokerFailed",
+    "BrokersUnavailable",
+    "Client",
+    "ClientBusy",
+    "ClientClosed",
+    "Confirmation",
+    "Consumer",
+    "Edge",
+    "EndReached",
+    "InvalidRequest",
+    "Message",
+    "MessageId",
+    "MessageTooLarge",
+    "Position",
+    "Producer",
+    "ProducerOptions",
+    "Reader",
+    "SegmentStats",
+    "Segments",
+    "SendUnconfirmed",
+    "Sent",
+    "SubscriptionKind",
+    "SubscriptionStats",
+    "Transaction",
+    "TransactionState",
+    "TxnId",
+    "connect",
+    "embedded",
+]

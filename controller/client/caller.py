@@ -1,0 +1,130 @@
+"""Calls with one answer: to any broker, or to a segment's owner; asked again until there is an answer or no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import grpc.aio
+
+from controller.client.connections import A, Connections, Q, ended_by_close
+from controller.client.errors import BrokersUnavailable
+from controller.client.failures import error_of_call
+from controller.client.protocol import DESCRIBE_BROKER, Method
+from controller.client.routes import Routes
+from controller.errors import StoreUnavailable, TooManyStreams
+from controller.pb import broker_pb2 as pb
+from metastore.coordination import Backoff, Pace
+from txn.hosting.errors import OwnedElsewhere
+from txn.model.errors import CoordinatorUnavailable, SegmentUnavailable, TxnError
+
+CONNECT_ATTEMPT_S = 2.0
+"""How long to try one address before another one is asked."""
+REDIRECTS_MAX = 3
+"""That are followed without a pause; more in a row are brokers that do not agree yet."""
+
+PASSING = (BrokersUnavailable, SegmentUnavailable, CoordinatorUnavailable, StoreUnavailable, TooManyStreams)
+"""What passes by waiting, or by asking another broker. Other retriable errors are for who called to judge."""
+
+
+@contextmanager
+def failures_told(what: str) -> Iterator[None]:
+    """Around a wait for gRPC: raises what the broker has said."""
+    try:
+        with ended_by_close():
+            yield
+    except grpc.aio.AioRpcError as failed:
+        raise error_of_call(failed, what) from None
+
+
+class Way:
+    """The attempts at one thing: where to go next, when, and what the trouble was."""
+
+    def __init__(self, routes: Routes, pace: Pace, segment: str | None) -> None:
+        self._routes = routes
+        self._backoff = Backoff(pace)
+        self._segment = segment
+        self._redirects = 0
+        self.trouble: TxnError = BrokersUnavailable("no broker was asked yet")
+
+    @property
+    def address(self) -> str:
+        """Who is asked now."""
+        return self._routes.anyone() if self._segment is None else self._routes.owner(self._segment)
+
+    async def turn(self, address: str, error: TxnError) -> None:
+        """After a failure that may pass: looks for another way, with a pause where that makes sense."""
+        self.trouble = error
+        if isinstance(error, OwnedElsewhere) and self._segment is not None and error.address:
+            is_news = self._routes.learn_owner(self._segment, error.address, error.term)
+            self._redirects += 1
+            if is_news and self._redirects <= REDIRECTS_MAX:
+                return
+        else:
+            self._routes.note_failure(address, self._segment)
+        self._redirects = 0
+        await self._backoff.pause()
+
+
+class Caller:
+    """What everything that talks to brokers needs."""
+
+    def __init__(self, connections: Connections, routes: Routes, pace: Pace, request_timeout_s: float) -> None:
+        self.connections = connections
+        self.routes = routes
+        self.pace = pace
+        self.request_timeout_s = request_timeout_s
+        self._is_list_stale = False
+
+    def way(self, segment: str | None = None) -> Way:
+        """The attempts at one thing that begins now."""
+        return Way(self.routes, self.pace, segment)
+
+    async def call(
+        self, method: Method[Q, A], request: Q, what: str, *, segment: str | None = None, timeout_s: float | None = None
+    ) -> A:
+        """Asks the owner of a segment, or any broker. What may pass is waited for as long as there is time."""
+        timeout_s = self.request_timeout_s if timeout_s is None else timeout_s
+        way = self.way(segment)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    address = way.address
+                    try:
+                        return await self._call_at(address, method, request, what, timeout_s)
+                    except PASSING as error:
+                        self._is_list_stale = True
+                        await way.turn(address, error)
+        except TimeoutError:
+            raise self.out_of_time(what, timeout_s, way.trouble) from way.trouble
+
+    def out_of_time(self, what: str, timeout_s: float, trouble: TxnError) -> TxnError:
+        """What a caller is told whose time is over."""
+        kind = type(trouble) if isinstance(trouble, CoordinatorUnavailable | StoreUnavailable) else BrokersUnavailable
+        return kind(f"{what}: no answer within {timeout_s:g} s: {trouble}")
+
+    async def reach(self, address: str) -> None:
+        """Returns when there is a connection; BrokersUnavailable if there is none in time."""
+        if not await self.connections.become_ready(address, CONNECT_ATTEMPT_S):
+            raise BrokersUnavailable(f"no connection to {address}: check address, broker, and TLS on both sides")
+
+    async def describe(self, timeout_s: float | None = None) -> pb.DescribeBrokerResponse:
+        """What a broker says of itself; and the others become known."""
+        told = await self.call(DESCRIBE_BROKER, pb.DescribeBrokerRequest(), "look for brokers", timeout_s=timeout_s)
+        self._learn(told)
+        return told
+
+    async def _call_at(self, address: str, method: Method[Q, A], request: Q, what: str, timeout_s: float) -> A:
+        await self.reach(address)
+        if self._is_list_stale and method is not DESCRIBE_BROKER:
+            with failures_told(f"look for brokers at {address}"):
+                question = pb.DescribeBrokerRequest()
+                self._learn(await self.connections.unary(address, DESCRIBE_BROKER, question, timeout_s))
+        with failures_told(f"{what} at {address}"):
+            return await self.connections.unary(address, method, request, timeout_s)
+
+    def _learn(self, told: pb.DescribeBrokerResponse) -> None:
+        self.routes.learn_brokers(each.address for each in told.brokers)
+        self._is_list_stale = False

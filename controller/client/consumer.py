@@ -1,0 +1,353 @@
+"""A consumer: messages come ahead of being asked for, as many as there is room for; acknowledgements go back.
+
+What was delivered and not acknowledged when a stream breaks comes again on the next one. What waited here is given up
+then, so that nothing is handed out twice by this side; and what the application acknowledges meanwhile is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.client.acks import Acknowledging, Acks, cumulative, individual
+from controller.client.batches import unpack
+from controller.client.caller import PASSING, Caller
+from controller.client.confirmations import Confirmation, fail
+from controller.client.errors import (
+    AckUnconfirmed,
+    BrokerFailed,
+    ClientBusy,
+    ClientClosed,
+    EndReached,
+    InvalidRequest,
+)
+from controller.client.failures import error_of_answer
+from controller.client.inbox import Inbox
+from controller.client.lane import Lane, as_error
+from controller.client.protocol import CONSUME, DELETE_SUBSCRIPTION, SEEK
+from controller.client.transaction import Transaction
+from controller.client.values import Message, Start, SubscriptionKind, bound_of, position_of
+from controller.pb import broker_pb2 as pb
+from metastore.coordination import Backoff
+from txn.model.position import Position
+
+ACKS_PENDING_MAX = 10_000
+"""Acknowledgements of one consumer that are not answered."""
+NACKS_PENDING_MAX = 100_000
+"""Entries that are given back and not sent yet."""
+
+_KINDS = {
+    SubscriptionKind.EXCLUSIVE: pb.EXCLUSIVE,
+    SubscriptionKind.SHARED: pb.SHARED,
+    SubscriptionKind.FAILOVER: pb.FAILOVER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """How a consumer receives."""
+
+    kind: SubscriptionKind = SubscriptionKind.EXCLUSIVE
+    start: Start | None = None
+    """Where the subscription begins if there is none yet; None: it has to exist."""
+    name: str = ""
+    """For statistics."""
+    prefetch: int = 1_000
+    """How many entries may come ahead of being asked for."""
+
+
+class Consumer:
+    """Receives from one subscription of one segment. A context manager that closes it; an iterator of messages."""
+
+    def __init__(
+        self, caller: Caller, limits: pb.Limits, segment: str, subscription: str, options: ConsumerOptions
+    ) -> None:
+        if not 1 <= options.prefetch <= limits.permits_max:
+            raise InvalidRequest(f"prefetch={options.prefetch}: 1 to {limits.permits_max} (permits_max of the broker)")
+        self.segment = segment
+        self.subscription = subscription
+        self._caller = caller
+        self._limits = limits
+        self._options = options
+        self._inbox = Inbox()
+        self._acks = Acks()
+        self._nacks: dict[Position, None] = {}
+        self._used = 0
+        """Entries that were handed out and not replaced by permits."""
+        self._permits = 0
+        self._backoff = Backoff(caller.pace)
+        self._must_pause = False
+        self._to_say = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._is_seeking = False
+        self._has_ended = False
+        self._is_closing = False
+        self._ended: BaseException | None = None
+        self._lane = Lane(caller, segment, CONSUME, self, f"consumer of {subscription!r} of {segment}")
+        self._lane.task.add_done_callback(self._end)
+
+    @property
+    def running(self) -> asyncio.Task[None]:
+        """Ends with it."""
+        return self._lane.task
+
+    async def wait_opened(self) -> None:
+        """Returns when a broker has accepted it."""
+        await self._lane.wait_opened(self._caller.request_timeout_s)
+
+    # -- receiving
+
+    async def receive(self, timeout_ms: int | None = None) -> Message:
+        """The next message; TimeoutError if none comes in time, EndReached if none will ever come."""
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            while True:
+                message = self._next()
+                if message is not None:
+                    return message
+                self._check_goes_on()
+                self._arrived.clear()
+                await self._arrived.wait()
+
+    async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[Message]:
+        """Waits for one message, and brings what else is there, up to so many."""
+        messages = [await self.receive(timeout_ms)]
+        while len(messages) < messages_max and (message := self._next()) is not None:
+            messages.append(message)
+        return messages
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while True:
+            try:
+                message = await self.receive()
+            except EndReached:
+                return
+            yield message
+
+    def _next(self) -> Message | None:
+        taken = None if self._is_seeking else self._inbox.take()
+        if taken is None:
+            return None
+        message, is_last = taken
+        if is_last:
+            self._use(1)
+        return message
+
+    def _use(self, entries: int) -> None:
+        """So many entries made room; when it is worth a request, others may come."""
+        self._used += entries
+        if self._used * 2 >= self._options.prefetch:
+            self._permits += self._used
+            self._used = 0
+            self._to_say.set()
+
+    def _check_goes_on(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        if self._has_ended:
+            raise EndReached(f"{self.segment} is sealed, and {self.subscription!r} is through with everything in it")
+
+    # -- acknowledging
+
+    def acknowledge(self, *messages: Message, txn: Transaction | None = None) -> Confirmation[None]:
+        """Acknowledges these messages, all or none; the confirmation comes when that is durable.
+
+        In a transaction it takes effect if and when that commits; if it aborts, the messages come again. TxnConflict if
+        one of them is acknowledged already, or another transaction holds it.
+        """
+        self._check_acks(messages)
+        acks = individual(messages)
+        if len(acks) > self._limits.acks_per_request_max:
+            raise InvalidRequest(
+                f"{len(acks)} entries in one acknowledgement: at most {self._limits.acks_per_request_max} "
+                "(acks_per_request_max of the broker)"
+            )
+        return self._acknowledge(acks, messages, txn, is_cumulative=False)
+
+    def acknowledge_cumulative(self, message: Message, *, txn: Transaction | None = None) -> Confirmation[None]:
+        """Acknowledges this message and everything before it."""
+        self._check_acks([message])
+        if self._options.kind is SubscriptionKind.SHARED:
+            raise InvalidRequest(f"{self.subscription!r} is shared: what comes before a message is others' as well")
+        return self._acknowledge([cumulative(message)], [message], txn, is_cumulative=True)
+
+    def negative_acknowledge(self, *messages: Message) -> None:
+        """Gives these messages back: they are delivered again, here or to others, with the rest of their entries."""
+        self._check_acks(messages)
+        if len(self._nacks) + len(messages) > NACKS_PENDING_MAX:
+            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
+        positions = {message.id.position for message in messages}
+        _, gone = self._inbox.drop(lambda message: message.id.position in positions)
+        self._use(gone)
+        self._give_back(positions)
+
+    def _check_acks(self, messages: Sequence[Message]) -> None:
+        if self._ended is not None or self._is_closing:
+            raise self._ended or ClientClosed(f"consumer of {self.subscription!r} is closed")
+        if not messages:
+            raise InvalidRequest("an acknowledgement of nothing: give the messages that it is about")
+        for message in messages:
+            if message.segment != self.segment:
+                raise InvalidRequest(f"a message of {message.segment} was not received from {self.segment}")
+
+    def _acknowledge(
+        self, acks: list[pb.Ack], messages: Iterable[Message], txn: Transaction | None, is_cumulative: bool
+    ) -> Confirmation[None]:
+        if len(self._acks) >= ACKS_PENDING_MAX:
+            raise ClientBusy(f"{len(self._acks)} acknowledgements are not answered (ACKS_PENDING_MAX): await some")
+        if txn is not None:
+            txn.check_usable("acknowledge")
+        ids = [message.id for message in messages]
+        ack = self._acks.add(acks, ids, "" if txn is None else str(txn.id), is_cumulative)
+        timer = asyncio.get_running_loop().call_later(self._caller.request_timeout_s, self._give_up, ack)
+        ack.outcome.add_done_callback(lambda _: timer.cancel())
+        if txn is not None:
+            txn.register(ack.outcome)
+        ack.held_back, gone = self._inbox.drop(ack.is_about)
+        self._use(gone)
+        self._to_say.set()
+        return Confirmation(ack.outcome)
+
+    def _give_up(self, ack: Acknowledging) -> None:
+        what = f"an acknowledgement in {self.subscription!r} of {self.segment}"
+        timeout = f"within {self._caller.request_timeout_s:g} s"
+        fail(ack.outcome, AckUnconfirmed(f"{what} was not answered {timeout}: {self._lane.trouble}"))
+
+    def _give_back(self, positions: Iterable[Position]) -> None:
+        self._nacks.update(dict.fromkeys(positions))
+        self._to_say.set()
+
+    # -- the subscription
+
+    async def seek(self, start: Start) -> None:
+        """Puts the subscription somewhere else: what is before that is acknowledged then, and nothing behind it."""
+        request = pb.SeekRequest(segment=self.segment, subscription=self.subscription, bound=bound_of(start))
+        self._is_seeking = True
+        try:
+            await self._caller.call(SEEK, request, f"seek in {self.subscription!r}", segment=self.segment)
+        finally:
+            self._is_seeking = False
+            self._inbox.clear()
+            self._lane.restart()  # what was on its way is from before
+
+    async def unsubscribe(self) -> None:
+        """Deletes the subscription, and closes the consumer."""
+        await self.close()
+        request = pb.DeleteSubscriptionRequest(segment=self.segment, subscription=self.subscription)
+        await self._caller.call(DELETE_SUBSCRIPTION, request, f"delete {self.subscription!r}", segment=self.segment)
+
+    async def close(self) -> None:
+        """Ends when the acknowledgements are answered; what was not acknowledged is delivered to others, or later."""
+        self._is_closing = True
+        self._to_say.set()
+        await self._lane.stop(self._caller.request_timeout_s)
+
+    async def __aenter__(self) -> Consumer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- what goes over the lane
+
+    def opening(self) -> pb.ConsumeRequest:
+        options = self._options
+        start = None if options.start is None else bound_of(options.start)
+        return pb.ConsumeRequest(
+            open=pb.OpenConsumer(
+                segment=self.segment,
+                subscription=self.subscription,
+                consumer=options.name,
+                kind=_KINDS[options.kind],
+                start=start,
+            )
+        )
+
+    def begin(self, answer: pb.ConsumeResponse) -> int:
+        if not answer.HasField("opened"):
+            raise BrokerFailed(f"consumer of {self.subscription!r}: the broker answers before it has opened the stream")
+        self._permits, self._used = self._options.prefetch, 0
+        return answer.opened.term
+
+    async def next_request(self) -> pb.ConsumeRequest | None:
+        while True:
+            if self._must_pause:
+                await self._backoff.pause()
+                self._must_pause = False
+            if self._permits:
+                permits, self._permits = self._permits, 0
+                return pb.ConsumeRequest(permit=pb.Permit(entries=permits))
+            if self._nacks:
+                return pb.ConsumeRequest(negative_acknowledge=self._take_nacks())
+            ack = self._acks.take(self._limits.acknowledges_under_way_max)
+            if ack is not None:
+                return pb.ConsumeRequest(acknowledge=ack.request)
+            if self.is_at_end():
+                return None
+            self._to_say.clear()
+            await self._to_say.wait()
+
+    async def hear(self, answer: pb.ConsumeResponse) -> None:
+        if answer.HasField("deliveries"):
+            self._has_ended = False
+            for delivery in answer.deliveries.deliveries:
+                self._take_in(delivery)
+        for told in answer.acknowledgements.acknowledged:
+            self._settle(told)
+        if answer.HasField("end"):
+            self._has_ended = True
+        self._arrived.set()
+
+    def interrupt(self) -> None:
+        self._inbox.clear()
+        self._nacks.clear()
+        self._acks.interrupt()
+        self._has_ended = False
+
+    def is_at_end(self) -> bool:
+        return self._is_closing and not len(self._acks)
+
+    def _take_nacks(self) -> pb.NegativeAcknowledge:
+        nacks = list(self._nacks)[: self._limits.acks_per_request_max]
+        for each in nacks:
+            del self._nacks[each]
+        return pb.NegativeAcknowledge(positions=[pb.Position(ledger=each.ledger, entry=each.entry) for each in nacks])
+
+    def _take_in(self, delivery: pb.Delivery) -> None:
+        """An entry has come. Copies of messages that are being acknowledged are held back."""
+        if self._is_seeking:
+            return
+        position = position_of(delivery.position)
+        kept = []
+        for message in unpack(self.segment, delivery):
+            ack = self._acks.about(message)
+            if ack is None:
+                kept.append(message)
+            else:
+                ack.held_back.add(position)
+        self._inbox.add(position, kept)
+        if not kept:
+            self._use(1)
+
+    def _settle(self, told: pb.Acknowledged) -> None:
+        ack = self._acks.answered(told.request_id)
+        if ack is None:
+            raise BrokerFailed(f"consumer of {self.subscription!r}: the broker answers {told.request_id}, not asked")
+        self._to_say.set()
+        error = error_of_answer(told.error) if told.HasField("error") else None
+        if isinstance(error, PASSING) and not ack.outcome.done():
+            self._acks.again(ack)
+            self._must_pause = True
+        elif error is not None:
+            self._give_back(ack.held_back)
+            fail(ack.outcome, error)
+        elif not ack.outcome.done():
+            ack.outcome.set_result(None)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """The lane has ended: nothing more comes, and nothing more is answered."""
+        self._ended = as_error(task, f"consumer of {self.subscription!r} of {self.segment}")
+        for outcome in list(self._acks.outcomes()):
+            fail(outcome, self._ended)
+        self._inbox.clear()
+        self._arrived.set()
