@@ -51,8 +51,8 @@ class Stage:
         """The first event of that name from a place in the list on."""
 
         def look() -> Event | None:
-            fitting = (each for each in self.events[after:] if each.name == name and candidate in (None, each.candidate))
-            return next(fitting, None)
+            named = (event for event in self.events[after:] if event.name == name)
+            return next((event for event in named if candidate in (None, event.candidate)), None)
 
         return await self._until(look, f"somebody to say {name!r}")
 

@@ -72,6 +72,7 @@ class Outcomes:
             self._forget(following)
             assert following.task is not None
             following.task.cancel()
+            following.fail(SegmentUnavailable(f"{following.txn_id} was let go of while somebody still waited for it"))
 
     def _forget(self, following: Following) -> None:
         if self._following.get(following.txn_id) is following:

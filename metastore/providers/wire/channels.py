@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -91,6 +92,11 @@ async def send(call: StreamCall, message: bytes) -> bool:
     return True
 
 
+def _let_go(call: Any) -> None:
+    """Wakes who waits for the connection of a call that has ended: where it was cancelled, gRPC itself forgets them."""
+    call._metadata_sent.set()
+
+
 class Channels:
     """The connections of one store object, on its event loop."""
 
@@ -116,9 +122,9 @@ class Channels:
     def stream(self, address: str, path: str, headers: Headers = ()) -> StreamCall:
         """Requests and answers as long as both sides like. Like `unary`, it waits for a connection."""
         call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(address).stream_stream(path)
-        return call(
-            metadata=(*self._tokens.headers(), *headers), wait_for_ready=True
-        )
+        stream = call(metadata=(*self._tokens.headers(), *headers), wait_for_ready=True)
+        stream.add_done_callback(_let_go)
+        return stream
 
     async def become_ready(self, address: str, timeout_s: float) -> bool:
         """Connects; whether that was done in time."""

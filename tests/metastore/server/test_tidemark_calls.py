@@ -185,7 +185,7 @@ def test_a_transaction_applies_in_one_write(wire: WireClient) -> None:
 
 
 def test_only_generated_keys_are_told(wire: WireClient) -> None:
-    numbered = {"partition_key": b"p", "sequence_key_delta": [1, 2]}
+    numbered: dict[str, Any] = {"partition_key": b"p", "sequence_key_delta": [1, 2]}
     request = transaction(
         delete_of(b"s/gone"), put_of(b"s/n", **numbered), put_of(b"s/plain"), put_of(b"s/n", b"2", **numbered)
     )

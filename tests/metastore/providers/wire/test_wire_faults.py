@@ -147,7 +147,7 @@ def test_a_server_that_cannot_be_reached_does_nothing(server: ServerProcess) -> 
         async with (
             Proxy(server.address) as proxy,
             await opened(server.address) as direct,
-            await opened(proxy.address, "?request_timeout=300ms") as store,
+            await opened(proxy.address, "?request_timeout=1s") as store,
         ):
             await direct.put("n-1", b"v")
             assert await reached(store, "n-1") == b"v"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metastore.interface.errors import InvalidRequest, SessionLost, StoreFailed, UnexpectedVersion
-from metastore.interface.values import ABSENT, Comparison, Delete, Put, Range, Version
+from metastore.interface.values import ABSENT, Comparison, Delete, Operation, Put, Range, Version
 from metastore.pb import oxia_pb2 as pb
 from metastore.pb import tidemark_pb2
 from metastore.providers.wire import answers, requests
@@ -144,11 +144,12 @@ def test_an_empty_value_that_was_left_out_is_still_a_value() -> None:
 
 
 def test_the_keys_of_sequences_are_the_server_s() -> None:
-    operations = [Put("s", b"", sequence_deltas=(1, 2)), Put("k", b""), Delete("d")]
+    operations: list[Operation] = [Put("s", b"", sequence_deltas=(1, 2)), Put("k", b""), Delete("d")]
     request = tidemark_pb2.TransactRequest.FromString(transact_request(3, "p", operations, [], None))
     assert [list(each.put.sequence_key_delta) for each in request.operations] == [[1, 2], [], []]
     assert request.operations[0].put.partition_key == b"p"
-    answer = tidemark_pb2.TransactResponse(results=[{"key": b"s-7"}, {}, {}])
+    results = [tidemark_pb2.TransactResult(key=key) for key in (b"s-7", None, None)]
+    answer = tidemark_pb2.TransactResponse(results=results)
     stored = transact_result(answer.SerializeToString(), operations)
     assert [result and result.key for result in stored] == ["s-7", "k", None]
     answer.results[0].ClearField("key")

@@ -1,0 +1,93 @@
+"""From a configuration to a running broker, and to its end at a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.broker.broker import Broker
+from controller.broker.config import BrokerConfig, ConfigError, load_config
+from controller.broker.front import ListenError
+from controller.broker.security import SecurityError
+from metastore.commandline import CommandError, UsageError
+from metastore.faults import faults_from_environment
+from metastore.interface import StoreError
+from txn.model.errors import TxnError
+
+logger = logging.getLogger("tidemark.broker")
+
+START_ERRORS = (ListenError, SecurityError, StoreError, TxnError, OSError)
+
+
+class JsonFormatter(logging.Formatter):
+    """A JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        fields = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["trace"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def set_up_logging(as_json: bool) -> None:
+    """Sends the project's log lines to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(line))
+    project = logging.getLogger("tidemark")
+    project.addHandler(handler)
+    project.setLevel(logging.INFO)
+    project.propagate = False
+
+
+def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit code."""
+    set_up_logging(log_json)
+    try:
+        config = load_config(config_file, flags)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    try:
+        asyncio.run(_serve(config))
+    except BaseExceptionGroup as group:
+        raise _reason(group) from group
+    except START_ERRORS as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What to tell of several errors at once: those that were foreseen; an unforeseen one is told as it is."""
+    foreseen, others = group.split(START_ERRORS)
+    if others is not None or foreseen is None:
+        return group
+    first: BaseException = foreseen
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return CommandError(str(first))
+
+
+async def _serve(config: BrokerConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    async with Broker(config, faults=faults_from_environment(os.environ)) as broker:
+        metrics = "" if broker.metrics_port is None else f", metrics on port {broker.metrics_port}"
+        logger.info("ready on %s: broker %s, store %s%s", broker.address, broker.name, config.store, metrics)
+        await stop.wait()
+        logger.info("asked to stop: streams end, segments are let go")
+    logger.info("stopped")

@@ -1,0 +1,173 @@
+"""What becomes of transactions: one watch for all who follow, no repetition, and what a missing header counts as."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from metastore.interface import ABSENT, AccessDenied, MetadataStore
+from metastore.providers.memory import Part
+from support.world import World, run, settle
+from txn.model import paths
+from txn.model.errors import RecordDamaged, SegmentUnavailable, TooManyOpenTransactions
+from txn.model.header import Cause, Header, TxnState
+from txn.model.ids import TxnId
+from txn.outcomes import Outcomes
+
+ONE, TWO = TxnId(0, 1), TxnId(0, 11)
+
+
+async def put_header(store: MetadataStore, txn_id: TxnId, state: TxnState = TxnState.OPEN) -> int:
+    header = Header(TxnState.OPEN, 1_000, 9_000)
+    if state is not TxnState.OPEN:
+        header = header.decided(state, Cause.CLIENT, 2_000)
+    result = await store.put(paths.header_key(txn_id), header.encode(), partition_key=paths.partition(txn_id))
+    return result.version.version_id
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.delays: list[int] = []
+
+    def outcome_learned(self, delay_ms: int) -> None:
+        self.delays.append(delay_ms)
+
+
+@pytest.mark.parametrize("state", [TxnState.COMMITTED, TxnState.ABORTED])
+def test_a_decision_is_told_to_all_who_follow(state: TxnState) -> None:
+    async def scenario(world: World) -> None:
+        process, other = world.process(), world.process()
+        version_id = await put_header(other.store, ONE)
+        counter = Counter()
+        async with Outcomes(process.store, process.pace, counter) as outcomes:
+            followed, again = outcomes.follow(ONE), outcomes.follow(ONE)
+            assert outcomes.count == 1
+            known = await followed.known()
+            assert (known.is_open, known.version_id, again.now) == (True, version_id, known)
+            waiting = process.start(again.decided())
+            await settle()
+            assert not waiting.done()
+            await put_header(other.store, ONE, state)
+            assert await followed.decided() is await waiting is state
+            assert followed.now is not None
+            assert followed.now.state is state
+            assert process.script.arrivals["memory.get.before"] == 0, "nobody asks again and again"
+            await settle()
+            assert len(counter.delays) == 1
+            followed.release()
+            again.release()
+            again.release()
+            assert outcomes.count == 0
+
+    run(scenario)
+
+
+def test_a_header_that_is_not_there_counts_as_aborted() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        await put_header(process.store, TWO)
+        async with Outcomes(process.store, process.pace) as outcomes:
+            followed, gone = outcomes.follow(ONE), outcomes.follow(TWO)
+            known = await followed.known()
+            assert (known.header, known.version_id, known.state) == (None, ABSENT, TxnState.ABORTED)
+            assert await followed.decided() is TxnState.ABORTED
+            assert (await gone.known()).is_open
+            await process.store.delete(paths.header_key(TWO), partition_key=paths.partition(TWO))
+            assert await gone.decided() is TxnState.ABORTED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_watch_that_is_lost_is_opened_again_by_itself(is_trimmed: bool) -> None:
+    async def scenario(world: World) -> None:
+        process, other = world.process(), world.process()
+        await put_header(other.store, ONE)
+        async with Outcomes(process.store, process.pace) as outcomes:
+            followed = outcomes.follow(ONE)
+            await followed.known()
+            process.store.line.cut(Part.WATCHES)
+            await put_header(other.store, ONE, TxnState.COMMITTED)
+            if is_trimmed:
+                world.data.trim()
+            await settle()
+            assert followed.now is not None
+            assert followed.now.is_open
+            process.store.line.mend()
+            await world.pass_ms(10_000)
+            assert await followed.decided() is TxnState.COMMITTED
+
+    run(scenario)
+
+
+def test_who_stops_waiting_or_lets_go_disturbs_nobody() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        await put_header(process.store, ONE)
+        async with Outcomes(process.store, process.pace) as outcomes:
+            followed, other = outcomes.follow(ONE), outcomes.follow(ONE)
+            waits = [process.start(followed.decided()), process.start(other.decided())]
+            await settle()
+            waits[0].cancel()
+            await settle()
+            followed.release()
+            await put_header(process.store, ONE, TxnState.COMMITTED)
+            assert await waits[1] is TxnState.COMMITTED
+            other.release()
+            assert outcomes.count == 0
+            await settle()
+            later = outcomes.follow(ONE)
+            assert (await later.known()).state is TxnState.COMMITTED
+
+    run(scenario)
+
+
+def test_there_is_a_limit() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        async with Outcomes(process.store, process.pace, followed_max=1) as outcomes:
+            followed = outcomes.follow(ONE)
+            outcomes.follow(ONE).release()
+            with pytest.raises(TooManyOpenTransactions, match="FOLLOWED_MAX"):
+                outcomes.follow(TWO)
+            followed.release()
+            assert (await outcomes.follow(TWO).known()).header is None
+
+    run(scenario)
+
+
+def test_what_cannot_be_watched_is_told_and_the_next_who_asks_begins_anew() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        process.script.fail("watch", AccessDenied("no"))
+        async with Outcomes(process.store, process.pace) as outcomes:
+            followed = outcomes.follow(ONE)
+            for wait in (followed.known(), followed.decided()):
+                with pytest.raises(AccessDenied):
+                    await wait
+            await process.store.put(paths.header_key(TWO), b"{}", partition_key=paths.partition(TWO))
+            with pytest.raises(RecordDamaged):
+                await outcomes.follow(TWO).known()
+            again = outcomes.follow(ONE)
+            followed.release()
+            assert (await again.known()).header is None
+
+    run(scenario)
+
+
+def test_at_the_end_those_who_wait_are_told() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        await put_header(process.store, ONE)
+        outcomes = Outcomes(process.store, process.pace)
+        waiting = process.start(outcomes.follow(ONE).decided())
+        await settle()
+        await outcomes.close()
+        with pytest.raises(SegmentUnavailable):
+            await waiting
+        with pytest.raises(SegmentUnavailable):
+            outcomes.follow(TWO)
+        await asyncio.sleep(0)
+
+    run(scenario)

@@ -1,0 +1,72 @@
+"""Subscriptions: what of a segment was taken, by whom, and what is to come (again).
+
+The idea. A subscription is a cursor, kept durable by the segment's owner alone, and beside it what open transactions
+have acknowledged. An acknowledgement in a transaction takes hold of its messages before anything is written, so two
+transactions never both get one; it is promised when its operation record is durable; and it counts when the header says
+that the transaction was committed. Then the cursor is written first, and the operation records go after it. So at every
+instant a restart finds either the cursor that has it, or the record that says it.
+
+What is delivered is everything that may be read and is neither acknowledged nor held. What is held is not delivered,
+to whomever, however often consumers come and go, until its transaction aborts; then it comes again.
+
+    claims         sets of messages: entries, parts of batches, everything up to somewhere
+    pending        who holds what, and what is a conflict: the rules in prose
+    cursor_record  the record of a cursor; whether there is a subscription
+    keeper         one cursor, kept durable: many changes in one write
+    acking         the part of one transaction
+    recording      held, then recorded, then promised
+    settling       begun, settled when it is decided, taken over after a restart
+    backlog        what is to be delivered, is delivered, comes again
+    dispatcher     reads and hands out; consumer: who gets it
+    reader         reads without a cursor
+    subscription   the parts put together
+    values         kinds, limits, what is delivered; errors: what is refused
+
+What it promises. No message whose acknowledgement was committed is delivered once a consumer that comes later asks, and
+none is lost whose transaction was aborted. Nobody polls: the dispatcher sleeps until it is woken. What a consumer, a
+transaction, a subscription can have under way is bounded, by names.
+
+What it does not promise. A message may be delivered more than once before it is acknowledged: after a consumer went,
+was too slow, or the segment changed hands. How often it was delivered is counted by one owner, and forgotten by the
+next.
+
+What it refuses. To guess: an acknowledgement that fits no entry is an error. It decides no transaction, and of entries
+it knows only whether they are visible.
+
+Start reading at pending.py, then settling.py, then backlog.py.
+"""
+
+from txn.segment.subscription.consumer import Consumer
+from txn.segment.subscription.cursor_record import DELETING, has_cursor, read_cursor, subscriptions_of
+from txn.segment.subscription.errors import (
+    ConsumerBusy,
+    ConsumerClosed,
+    EndOfSegment,
+    SubscriptionClosed,
+    SubscriptionDeleted,
+)
+from txn.segment.subscription.reader import Reader
+from txn.segment.subscription.subscription import ACKS_AT_ONCE_MAX, Subscription, SubscriptionStats, Surroundings
+from txn.segment.subscription.values import Delivery, InitialPosition, Readable, SubscriptionKind
+
+__all__ = [
+    "ACKS_AT_ONCE_MAX",
+    "DELETING",
+    "Consumer",
+    "ConsumerBusy",
+    "ConsumerClosed",
+    "Delivery",
+    "EndOfSegment",
+    "InitialPosition",
+    "Readable",
+    "Reader",
+    "Subscription",
+    "SubscriptionClosed",
+    "SubscriptionDeleted",
+    "SubscriptionKind",
+    "SubscriptionStats",
+    "Surroundings",
+    "has_cursor",
+    "read_cursor",
+    "subscriptions_of",
+]

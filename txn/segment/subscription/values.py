@@ -1,0 +1,88 @@
+"""What goes into a subscription and what comes out, and the limits of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from txn.model.position import Position
+from txn.segment.cursor import BatchBits
+from txn.segment.entry import Entry
+from txn.segment.log import LogEntry
+
+CONSUMERS_MAX = 1_000
+"""Of one subscription."""
+PERMITS_MAX = 100_000
+"""Messages that one consumer may have asked for and not got."""
+QUEUE_BYTES_MAX = 8 << 20
+"""Payload that waits for one consumer to take it; then it gets no more, whatever it has asked for."""
+UNACKED_CONSUMER_MAX = 50_000
+"""Messages that one consumer has and has not acknowledged; then it gets no more."""
+UNACKED_SUBSCRIPTION_MAX = 200_000
+"""The same for all consumers together."""
+REDELIVERIES_MAX = 50_000
+"""Entries that wait to be delivered again, one by one, and whose deliveries are counted. Beyond that reading goes back
+to the first of them, and counts begin anew."""
+READ_ENTRIES_MAX = 1_000
+"""Entries read at once."""
+READ_BYTES_MAX = 4 << 20
+
+
+class SubscriptionKind(Enum):
+    """Who gets what, among the consumers of a subscription."""
+
+    EXCLUSIVE = "exclusive"
+    """There is one consumer, and it gets all in order."""
+    SHARED = "shared"
+    """All get something, in turn."""
+    FAILOVER = "failover"
+    """The one that came first gets all in order; when it goes, the next one does."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether what is delivered again comes with everything behind it, in order."""
+        return self is not SubscriptionKind.SHARED
+
+
+class InitialPosition(Enum):
+    """Where a new subscription begins."""
+
+    EARLIEST = "earliest"
+    """With the oldest entry that is kept."""
+    LATEST = "latest"
+    """With what is appended from now on. What was appended before, and is committed later, is not for it."""
+
+
+class Delivery(NamedTuple):
+    """An entry, given to a consumer."""
+
+    position: Position
+    entry: Entry
+    redeliveries: int
+    """How often it was delivered before, as far as this owner of the segment knows."""
+    acknowledged: BatchBits | None
+    """Messages of a batch that are acknowledged already, or by an open transaction: not to be processed again."""
+    epoch: int
+    """Grows when an ordered subscription goes back: of the same consumer, what has an older one comes again."""
+
+
+class VisibleEntry(Protocol):
+    """An entry that readers are to see."""
+
+    @property
+    def position(self) -> Position: ...
+
+    @property
+    def entry(self) -> Entry: ...
+
+
+class Readable(Protocol):
+    """What may be read of a segment: `txn.segment.buffer` says it."""
+
+    @property
+    def bound(self) -> Position: ...
+
+    async def wait_moved(self, beyond: Position) -> bool: ...
+
+    async def filter(self, entries: Sequence[LogEntry]) -> Sequence[VisibleEntry]: ...
