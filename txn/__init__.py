@@ -6,8 +6,11 @@ watches the header and carries the outcome out for himself: nobody is called, no
 was sealed, trimmed or taken over in the meantime makes no difference.
 
     model         ids, headers, operations, and the indexes that lead to them: pure values
+    outcomes      what became of transactions: one watch for each, shared by all who took part
     coordinator   begins transactions, decides them, sweeps up behind them
-    segment       the segment's log, local or in the store; its entries, and what a subscription has acknowledged
+    segment       the segment's log, local or in the store; what is written to it, and what is taken from it
+    hosting       which broker owns which segment, and how one follows another
+    doctor        what the records say, for operators: `tidemark txn`
     pb            generated messages
 
 What it promises. A committed transaction is seen whole, an aborted one not at all, by every reader, old or new, for as

@@ -2,9 +2,9 @@
 
 Participants delete their own operation records when they have carried the outcome out, and leave a record that says so.
 A header whose operations are all gone has nothing more to tell, and goes, behind what the participants have said: by
-the header it would be found again, should it be interrupted here. Operations that stay belong to a participant that is away, which will need the header
-when it comes back, or to one that is gone for good: a segment or a subscription that was deleted. Only those of the
-second kind are removed here.
+the header it would be found again, should it be interrupted here. Operations that stay belong to a participant that is
+away, which will need the header when it comes back, or to one that is gone for good: a segment or a subscription that
+was deleted. Only those of the second kind are removed here.
 """
 
 from __future__ import annotations
