@@ -17,6 +17,7 @@ from metastore.commandline import ENTRY_POINT_GROUP, build_parser
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+METRICS = ("metastore/server", "controller/broker")
 METRIC_NAME = re.compile(r"(tidemark|oxia)_[a-z0-9_]+")
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -82,7 +83,7 @@ def test_every_command_and_argument_explains_itself() -> None:
 def metric_names() -> set[str]:
     """Every text in the metrics modules that is nothing but the name of a metric."""
     names = set()
-    for path in (ROOT / "metastore" / "server").rglob("metrics*.py"):
+    for path in (each for folder in METRICS for each in (ROOT / folder).rglob("metrics*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 names |= {node.value} if METRIC_NAME.fullmatch(node.value) else set()

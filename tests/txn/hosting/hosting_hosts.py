@@ -26,6 +26,8 @@ from txn.segment.subscription import InitialPosition, Subscription, Subscription
 
 OPTIONS = HostOptions(session_timeout_ms=SESSION_MS, retention_ms=5_000)
 STEPS_MAX = 200
+DISK_S_MAX = 10.0
+"""How long a disk may take, in the time that tests do not rule."""
 TIMEOUT_MS = 600_000
 SEGMENTS = [f"segment://t/{number}" for number in (1, 10, 100)]
 """Names of which one begins like the other."""
@@ -217,8 +219,8 @@ class Client:
 
         await self._repeated(acknowledge)
 
-    async def receive(self, segment: str, name: str = "sub") -> list[str]:
-        """What a consumer gets that attaches now, until nothing more comes."""
+    async def receive(self, segment: str, name: str = "sub", *, count: int = 0) -> list[str]:
+        """What a consumer gets that attaches now: so many, however long a disk takes, and what comes at once."""
         subscription = await self.subscribe(segment, name)
         consumer = subscription.attach("consumer", SubscriptionKind.SHARED)
         found: list[str] = []
@@ -227,10 +229,10 @@ class Client:
             while True:
                 receiving = asyncio.ensure_future(consumer.receive(100))
                 await settle()
-                if not receiving.done():
+                if not receiving.done() and len(found) >= count:
                     receiving.cancel()
                     return found
-                found += [each.entry.payload.decode() for each in receiving.result()]
+                found += [each.entry.payload.decode() for each in await asyncio.wait_for(receiving, DISK_S_MAX)]
         finally:
             await consumer.close()
 
@@ -271,7 +273,7 @@ async def check_outcome(world: World, client: Client, is_committed: bool) -> Non
         assert await client.read(segment) == [f"{segment} before", *inside, f"{segment} after"]
     for segment in SEGMENTS:
         expected = [f"{segment} in", f"{segment} after"] if is_committed else [f"{segment} before", f"{segment} after"]
-        assert await client.receive(segment) == expected
+        assert await client.receive(segment, count=len(expected)) == expected
     await until(world, lambda: all(not in_hand(each) for each in client.living))
     assert await collected(world) == []
 
