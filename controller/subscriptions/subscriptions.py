@@ -165,8 +165,8 @@ class Subscriptions:
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         """A subscription's work is over by itself: its record was removed, or nothing more can be done."""
-        if self._tasks.get(name) is not task:
-            return  # it was ended here
+        if self._tasks.get(name) is not task or task.cancelled():
+            return  # it was ended from here, or with everything
         del self._tasks[name], self._coordinators[name]
         failure = task.exception()
         if isinstance(failure, SubscriptionNotFound):
