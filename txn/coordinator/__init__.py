@@ -7,6 +7,7 @@ compare-and-set of the header, and whoever loses that race reads who won it and 
     judgement    what may become of a header: pure
     numbering    ids that are never given twice
     coordinator  `Coordinator`: begin, commit, abort, describe
+    sightings    what an index of headers shows
     registry     the transactions that are open, and those that are decided, kept by watches of the two indexes
     deadlines    aborts what has run out of time
     collector    removes the records of what is done with

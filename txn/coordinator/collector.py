@@ -14,10 +14,11 @@ import heapq
 from typing import NamedTuple, Protocol
 
 from metastore.coordination import Pace, View
-from metastore.interface import ALL, MetadataStore, StoreError, UnexpectedVersion, children_of
+from metastore.interface import ALL, MetadataStore, StoreError, UnexpectedVersion
+from txn.coordinator.sightings import logger, sightings
 from txn.coordinator.waiting import first_of
 from txn.model import paths
-from txn.model.header import Header
+from txn.model.errors import RecordDamaged
 from txn.model.ids import TxnId
 from txn.model.operation import Operation
 
@@ -70,15 +71,13 @@ class Collector:
     async def _follow(self) -> None:
         async with View(self._store, ALL, index=paths.BY_FINAL_STATE, pace=self._pace) as view:
             while True:
-                for key in await view.news():
-                    txn_id, record = paths.txn_id_of_key(key), view.records.get(key)
-                    if record is None:
+                for txn_id, header, version_id in sightings(await view.news(), view.records):
+                    if header is None:
                         self._versions.pop(txn_id, None)
                     elif txn_id not in self._versions:
-                        finalized_ms = Header.decode(record.value or b"").finalized_ms
-                        assert finalized_ms is not None, "what is in the index of decisions is decided"
-                        self._versions[txn_id] = record.version.version_id
-                        heapq.heappush(self._due, Due(finalized_ms + self._retention_ms, txn_id))
+                        assert header.finalized_ms is not None, "what is in the index of decisions is decided"
+                        self._versions[txn_id] = version_id
+                        heapq.heappush(self._due, Due(header.finalized_ms + self._retention_ms, txn_id))
                 self._news.set()
 
     async def _collect_for_ever(self) -> None:
@@ -110,20 +109,25 @@ class Collector:
             is_done = await self.collect(txn_id)
         except StoreError:
             is_done = False  # the store is away, or the outcome is not known: the next visit finds out
+        except RecordDamaged as error:
+            logger.error("%s is not collected: %s", txn_id, error)
+            is_done = False
         if not is_done and txn_id in self._versions:
             heapq.heappush(self._due, Due(self._pace.clock.wall_ms() + REVISIT_MS, txn_id))
 
     async def collect(self, txn_id: TxnId) -> bool:
         """Removes what can be removed of a decided transaction; whether nothing is left."""
         partition = paths.partition(txn_id)
-        is_empty = True
-        async for record in self._store.scan(children_of(paths.operations_path(txn_id)), partition_key=partition):
+        gone: dict[tuple[str, str | None], bool] = {}
+        operations = paths.below(paths.operations_path(txn_id), self._store.key_sorting)
+        async for record in self._store.scan(operations, partition_key=partition):
             operation = Operation.decode(record.value or b"")
-            if await self._participants.is_gone(operation):
+            participant = operation.segment, operation.subscription
+            if participant not in gone:
+                gone[participant] = await self._participants.is_gone(operation)
+            if gone[participant]:
                 await self._store.delete(record.key, partition_key=partition)
-            else:
-                is_empty = False
-        if not is_empty:
+        if not all(gone.values()):
             return False
         applied = paths.below(paths.applied_path(txn_id), self._store.key_sorting)
         await self._store.delete_range(applied, partition_key=partition)

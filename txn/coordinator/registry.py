@@ -13,7 +13,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from metastore.coordination import Pace, View
-from metastore.interface import ALL, MetadataStore, Record
+from metastore.interface import ALL, MetadataStore
+from txn.coordinator.sightings import sightings
 from txn.model import paths
 from txn.model.header import Header
 from txn.model.ids import TxnId
@@ -86,8 +87,8 @@ class OpenTransactions:
         view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
         async with view:
             while True:
-                for key in await view.news():
-                    self._take(paths.txn_id_of_key(key), view.records.get(key))
+                for txn_id, header, _ in sightings(await view.news(), view.records):
+                    self._take(txn_id, header)
                 self._is_ready.set()
                 self._changed.set()
 
@@ -115,15 +116,14 @@ class OpenTransactions:
         """When the next one may run out of time."""
         return self._deadlines[0].timeout_ms if self._deadlines else None
 
-    def _take(self, txn_id: TxnId, record: Record | None) -> None:
-        """What the watch says of a transaction: the record while it is open, None from then on."""
+    def _take(self, txn_id: TxnId, header: Header | None) -> None:
+        """What the watch says of a transaction: the header while it is open, None from then on."""
         self._unconfirmed.discard(txn_id)
-        if record is None:
+        if header is None:
             self._ended.discard(txn_id)
             self._remove(txn_id)
         elif txn_id not in self._headers and txn_id not in self._ended:
-            assert record.value is not None, "a watch brings the values"
-            self._add(txn_id, Header.decode(record.value))
+            self._add(txn_id, header)
 
     def _add(self, txn_id: TxnId, header: Header) -> None:
         self._headers[txn_id] = header

@@ -18,10 +18,10 @@ from txn.doctor.decoding.rows import (
     WatermarkRow,
 )
 from txn.doctor.layout import LAYOUTS, Layout, Place, RecordsKind
-from txn.hosting.brokers import Owner
 from txn.model import paths
 from txn.model.errors import RecordDamaged
 from txn.model.header import TxnState
+from txn.posts import Owner
 
 ODD_SHOWN_MAX = 20
 """Odd records that are named; all are counted."""

@@ -1,11 +1,9 @@
 """Hosting: which segments there are, which broker serves each of them, and how one follows another.
 
 The idea. A segment is a descriptor in the store. Whoever holds the grant of its name owns it, and the grant's term is
-the number of the ledger that he writes: so an owner who no longer is one is refused wherever he writes. A broker looks
-at three watches, however many segments there are: all descriptors, all owners, all live brokers. What nobody owns is
-taken over without anybody asking for it. Each segment has its own order of the brokers, which all of them compute alike
-(rendezvous hashing): the first of the line claims it at once, the others only if it is still free when their turn has
-come. What is owned stays where it is.
+the number of the ledger that he writes: so an owner who no longer is one is refused wherever he writes. Segments are
+posts (`txn.posts`): brokers follow which there are and who owns them, and take over what nobody owns when their turn
+has come. What is owned stays where it is.
 
 The order at the beginning: the grant, the log under its term, the transaction buffer, every subscription; then it is
 served. At the end the other way round. An owner is deposed by its own clock, before another can be elected, without
@@ -13,9 +11,8 @@ asking anybody; from then on everything raises, and what was on its way is refus
 
     descriptor, descriptors   a segment, from its creation to its deletion
     places                    where logs are kept: in the store, or in a directory, which only some brokers have
-    brokers                   what brokers say of themselves; who stands first
     chart                     the live picture of all that
-    takeover, tenure          which segments this broker tries to own; one such attempt, from waiting to letting go
+    owning                    how a segment is claimed and let go
     opening, segment          what is owned, brought up, and served
     deletion                  a segment's way out, in steps that anybody resumes
     participants, sweeper     what is gone for good; deadlines and collection, by one broker at a time
@@ -37,10 +34,9 @@ What it refuses. It does not move what is owned to balance the load. One session
 its session costs it all segments at once: also a claim whose answer was lost and cannot be looked up, for then the
 session is given up, to be sure. It is back a moment later.
 
-Start reading at tenure.py, then takeover.py and host.py.
+Start reading at owning.py, then opening.py and host.py.
 """
 
-from txn.hosting.brokers import Broker, Owner
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.hosting.errors import (
     NoBrokerServesSegment,
@@ -54,6 +50,7 @@ from txn.hosting.measures import NO_MEASURES, HostMeasures
 from txn.hosting.opening import OpeningOptions
 from txn.hosting.places import STORED, local_place, local_place_of
 from txn.hosting.segment import Segment
+from txn.posts import Broker, Owner
 
 __all__ = [
     "NO_MEASURES",

@@ -17,20 +17,19 @@ from metastore.interface import DEFAULT_SESSION_TIMEOUT_MS, MetadataStore
 from txn.coordinator.collector import RETENTION_MS
 from txn.coordinator.coordinator import Coordinator, CoordinatorLimits
 from txn.coordinator.registry import OpenTransactions
-from txn.hosting.brokers import GROUP, Broker, Owner
-from txn.hosting.chart import Chart
+from txn.hosting.chart import SegmentChart
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.hosting.descriptors import Descriptors
 from txn.hosting.errors import NoBrokerServesSegment, NoSuchSegment, OwnedElsewhere
 from txn.hosting.measures import NO_MEASURES, HostMeasures
 from txn.hosting.opening import Opening, OpeningOptions
+from txn.hosting.owning import Owning
 from txn.hosting.segment import Segment
 from txn.hosting.sweeper import Sweeper
-from txn.hosting.takeover import Takeover
-from txn.hosting.tenure import Means
 from txn.model.errors import SegmentUnavailable
 from txn.model.ids import COORDINATORS_MAX
 from txn.outcomes import Outcomes
+from txn.posts import GROUP, Broker, Owner, Takeover
 from txn.segment.bell import Bell
 from txn.segment.log import SegmentLogs
 
@@ -90,7 +89,7 @@ class Host:
         self._keeper = SessionKeeper(
             store, timeout_ms=self.options.session_timeout_ms, identity=broker, pace=self._pace
         )
-        self._chart = Chart(store, self._pace, self._bell)
+        self._chart = SegmentChart(store, self._pace, self._bell)
         self._outcomes = Outcomes(store, self._pace, measures)
         self.open_transactions = OpenTransactions(store, self._pace)
         self.coordinator = Coordinator(
@@ -109,10 +108,10 @@ class Host:
             self._pace,
             retention_ms=self.options.retention_ms,
         )
-        self._takeover = Takeover(self._make_means(), self._chart, self._bell)
+        self._takeover = Takeover(self._make_owning(), self._chart, self._bell)
         self._stack = AsyncExitStack()
 
-    def _make_means(self) -> Means[Segment]:
+    def _make_owning(self) -> Owning[Segment]:
         opening = Opening(
             self._store,
             self._outcomes,
@@ -123,7 +122,7 @@ class Host:
             self.options.opening,
             self._measures,
         )
-        return Means(
+        return Owning(
             self._store,
             self._keeper,
             self._pace,
@@ -166,7 +165,7 @@ class Host:
     async def create(self, segment: str, place: str | None = None) -> Descriptor:
         """Creates a segment; without a place its log is in the first place that this broker serves."""
         place = next(iter(self._logs)) if place is None else place
-        if place not in self._logs and not self._chart.is_served(place):
+        if place not in self._logs and not self._chart.has_broker_for(place):
             raise NoBrokerServesSegment(f"no live broker serves {place!r}, so the log of {segment!r} cannot be there")
         return await self._descriptors.create(segment, place)
 
@@ -227,7 +226,7 @@ class Host:
         return None
 
     def _check_served(self, descriptor: Descriptor) -> None:
-        if not self._chart.is_served(descriptor.place) and descriptor.segment not in self._chart.owners:
+        if not self._chart.has_broker_for(descriptor.place) and descriptor.segment not in self._chart.owners:
             raise NoBrokerServesSegment(
                 f"the log of {descriptor.segment!r} is in {descriptor.place!r}, which no live broker serves: start one "
                 "that does"

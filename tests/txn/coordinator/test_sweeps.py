@@ -207,3 +207,28 @@ def test_two_collectors_do_not_hinder_each_other() -> None:
         assert one.collector.collected + other.collector.collected >= 20
 
     run(scenario)
+
+
+def test_a_damaged_record_keeps_no_other_transaction_from_ending() -> None:
+    async def scenario(world: World) -> None:
+        one = await sweeper(world)
+        store = one.process.store
+        for index, secondary in ((paths.BY_DEADLINE, paths.deadline_key(1)), (paths.BY_FINAL_STATE, "ABORTED:1")):
+            for key in (f"/txn/md_9_{len(index)}", f"/txn/{len(index)}_9"):
+                await store.put(key, b"damaged", partition_key=key, indexes=[(index, secondary)])
+        ended, open_one = await one.coordinator.begin(TIMEOUT_MS), await one.coordinator.begin(TIMEOUT_MS)
+        await one.coordinator.commit(ended)
+        damaged = await one.operate(ended)
+        await store.put(damaged, b"damaged", partition_key=paths.partition(ended))
+        for _ in range((TIMEOUT_MS + RETENTION_MS + REVISIT_MS) // 10_000 + 1):
+            await world.pass_ms(10_000)
+        assert one.collector.collected == 1, "the one that was open, ended at its deadline; the damaged one stays"
+        assert paths.header_key(ended) in await world.keys()
+        await store.delete(damaged, partition_key=paths.partition(ended))
+        for _ in range(REVISIT_MS // 10_000 + 1):
+            await world.pass_ms(10_000)
+        assert one.collector.collected == 2
+        assert one.registry.count == 0
+        assert open_one != ended
+
+    run(scenario)

@@ -9,7 +9,7 @@ from metastore.coordination import Election, Pace
 from metastore.interface import ABSENT, MetadataStore
 from txn.coordinator.coordinator import Coordinator
 from txn.coordinator.registry import OpenTransactions
-from txn.hosting.brokers import Owner
+from txn.posts import Owner
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.model import paths
 from txn.model.aborted import AbortedRange

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from metastore.coordination import Grant, Registration, SessionKeeper
 from metastore.faults import NO_FAULTS, Faults
 from support.world import Process, World, settle
-from txn.hosting.brokers import GROUP, Broker, line_up
-from txn.hosting.chart import Chart
+from txn.hosting.chart import SegmentChart
 from txn.hosting.descriptor import Descriptor
 from txn.hosting.descriptors import Descriptors
-from txn.hosting.takeover import Takeover
-from txn.hosting.tenure import Means
+from txn.hosting.owning import Owning
 from txn.model.errors import SegmentUnavailable
+from txn.posts import GROUP, Broker, Takeover, line_up
 from txn.segment.bell import Bell
 from txn.segment.log import SegmentLog, SegmentLogs, StoredLogs
 
@@ -55,9 +54,9 @@ class Keeper:
             process.store, timeout_ms=SESSION_MS, identity=process.name, pace=process.pace
         )
         bell = Bell()
-        self.chart = Chart(process.store, process.pace, bell)
+        self.chart = SegmentChart(process.store, process.pace, bell)
         self.logs = logs or {"stored": StoredLogs(process.store, pace=process.pace)}
-        self.means = Means(
+        self.means = Owning(
             process.store,
             self.sessions,
             process.pace,

@@ -13,13 +13,13 @@ import pytest
 from metastore.coordination import Pace
 from metastore.interface import OutcomeUnknown, Record, Unavailable, Version
 from support.world import World, run, settle
-from txn.hosting.brokers import Broker, line_up
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.hosting.descriptors import ATTEMPTS_MAX, Descriptors
 from txn.hosting.errors import NoSuchSegment, SegmentExists
 from txn.hosting.places import LOCATION, local_place_of
 from txn.model import paths
 from txn.model.errors import RecordDamaged, SegmentUnavailable
+from txn.posts import Broker, line_up
 
 NAME = "segment://public/default/orders/0000-7fff-0"
 

@@ -287,7 +287,7 @@ def test_a_place_that_a_broker_does_not_serve_is_not_claimed_by_it() -> None:
         await pass_session(world)
         assert stored.owned == []
         assert stored.chart.standing("s", stored.name) is None
-        assert not stored.chart.is_served("local:elsewhere")
+        assert not stored.chart.has_broker_for("local:elsewhere")
 
     run(scenario)
 

@@ -1,7 +1,7 @@
 """Takes over by itself what nobody owns: which tenures a broker begins, and when it gives up waiting for its turn.
 
-It acts on the chart's news alone: a segment that appears, an owner that goes, a broker that comes or goes. What others
-own is only known, and costs nothing.
+It acts on the chart's news alone: a post that appears, a holder that goes, a broker that comes or goes. What others
+have is only known, and costs nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Generic, Self
 
 from metastore.coordination import Backoff
-from txn.hosting.chart import Chart
-from txn.hosting.tenure import Means, Phase, ServedT, Tenure
+from txn.posts.chart import Chart
+from txn.posts.tenure import Means, Phase, ServedT, Tenure
 from txn.segment.bell import Bell
 
 
@@ -28,24 +28,24 @@ class Takeover(Generic[ServedT]):
         self._tenures: dict[str, Tenure[ServedT]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._backoffs: dict[str, Backoff] = {}
-        """Of segments of which a tenure here has failed. After a quiet while a pause is a first one again."""
+        """Of posts of which a tenure here has failed. After a quiet while a pause is a first one again."""
         self._ending: set[Tenure[ServedT]] = set()
         self._is_closing = False
         self.begun = 0
         """How often one of them has come so far as to serve."""
 
-    def find(self, segment: str) -> ServedT | None:
-        """The segment, if it is served here."""
-        tenure = self._tenures.get(segment)
+    def find(self, post: str) -> ServedT | None:
+        """The post, if it is served here."""
+        tenure = self._tenures.get(post)
         return None if tenure is None else tenure.served
 
     def served(self) -> Mapping[str, ServedT]:
-        """All segments that are served here."""
+        """All posts that are served here."""
         return {name: each.served for name, each in self._tenures.items() if each.served is not None}
 
-    def hurry(self, segment: str) -> None:
-        """Somebody here wants a segment that nobody has: the turn of others is not waited for."""
-        tenure = self._tenures.get(segment)
+    def hurry(self, post: str) -> None:
+        """Somebody here wants a post that nobody has: the turn of others is not waited for."""
+        tenure = self._tenures.get(post)
         if tenure is not None:
             tenure.hurry()
 
@@ -53,22 +53,21 @@ class Takeover(Generic[ServedT]):
         """Works until cancelled."""
         while True:
             news = await self._chart.news()
-            unowned = self._chart.descriptors.keys() - self._chart.owners.keys() if news.has_other_brokers else ()
-            for segment in {*news.segments, *unowned}:
-                self._review(segment)
+            unowned = self._chart.unowned() if news.has_other_brokers else ()
+            for post in {*news.posts, *unowned}:
+                self._review(post)
 
-    def _review(self, segment: str) -> None:
+    def _review(self, post: str) -> None:
         """Begins a tenure, or ends one, if the chart asks for it."""
-        ahead = None if self._is_closing else self._chart.standing(segment, self._means.broker)
-        tenure, descriptor = self._tenures.get(segment), self._chart.descriptors.get(segment)
+        ahead = None if self._is_closing else self._chart.standing(post, self._means.broker)
+        tenure = self._tenures.get(post)
         if tenure is None:
             if ahead is not None:
-                self._begin(segment, ahead)
-            elif descriptor is None:
-                self._backoffs.pop(segment, None)
+                self._begin(post, ahead)
+            elif not self._chart.exists(post):
+                self._backoffs.pop(post, None)
         elif (tenure.phase is Phase.WAITING and tenure.ahead != ahead) or (
-            # A segment on its way out is deleted under another term, for this one has opened its log.
-            tenure.phase in (Phase.OPENING, Phase.SERVING) and (descriptor is None or descriptor.is_deleting)
+            tenure.phase in (Phase.OPENING, Phase.SERVING) and not self._chart.is_served(post)
         ):
             self._end(tenure)
 
@@ -76,28 +75,28 @@ class Takeover(Generic[ServedT]):
         """Once: a second cancellation would meet it while it closes what it has opened."""
         if tenure not in self._ending:
             self._ending.add(tenure)
-            self._tasks[tenure.segment].cancel()
+            self._tasks[tenure.post].cancel()
 
-    def _begin(self, segment: str, ahead: int) -> None:
-        tenure = Tenure(self._means, segment, ahead, self._backoffs.get(segment), self._progressed)
+    def _begin(self, post: str, ahead: int) -> None:
+        tenure = Tenure(self._means, post, ahead, self._backoffs.get(post), self._progressed)
         task = asyncio.ensure_future(tenure.run())
-        self._tenures[segment], self._tasks[segment] = tenure, task
+        self._tenures[post], self._tasks[post] = tenure, task
         task.add_done_callback(lambda _: self._ended(tenure))
 
     def _progressed(self, tenure: Tenure[ServedT]) -> None:
         self._bell.ring()
         self.begun += tenure.phase is Phase.SERVING
         if tenure.phase is Phase.OPENING:
-            self._review(tenure.segment)  # what it has read may be older than what the chart says by now
+            self._review(tenure.post)  # what it has read may be older than what the chart says by now
 
     def _ended(self, tenure: Tenure[ServedT]) -> None:
-        segment = tenure.segment
-        del self._tenures[segment], self._tasks[segment]
+        post = tenure.post
+        del self._tenures[post], self._tasks[post]
         self._ending.discard(tenure)
         if tenure.failure is not None:
-            self._backoffs.setdefault(segment, Backoff(self._means.pace))
+            self._backoffs.setdefault(post, Backoff(self._means.pace))
         self._bell.ring()
-        self._review(segment)
+        self._review(post)
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What brokers say of themselves: when they register, and when they own a segment. And who stands first for one."""
+"""What brokers say of themselves: when they register, and when they hold a post. And who stands first for one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns a segment."""
+    """Who holds a post: owns a segment, leads a topic."""
 
     broker: str
     address: str
@@ -54,14 +54,14 @@ class Owner:
 
     @staticmethod
     def value(broker: str, address: str) -> bytes:
-        """What an owner's grant says."""
+        """What a holder's grant says."""
         return _encoded({"broker": broker, "address": address})
 
     @classmethod
     def of_grant(cls, record: Record) -> Owner:
         """Reads the record of a grant."""
         stamp, value = read_holder(record)
-        fields = decoded_fields("grant of a segment", value, FORMAT)
+        fields = decoded_fields("grant of a broker", value, FORMAT)
         term = record.version.version_id if stamp.term is None else stamp.term
         try:
             return cls(str(fields["broker"]), str(fields["address"]), term)
@@ -69,17 +69,18 @@ class Owner:
             raise RecordDamaged(f"the grant {record.key!r} says {value[:200]!r}") from error
 
 
-def line_up(segment: str, brokers: Iterable[Broker], place: str) -> list[str]:
-    """The brokers that can own a segment, in the order in which they stand for it.
+def line_up(post: str, brokers: Iterable[Broker], place: str | None = None) -> list[str]:
+    """The brokers that can have a post, in the order in which they stand for it: all, or those that serve a place.
 
-    Each broker draws a number for each segment, and the least is first. So everybody finds the same order without
-    talking, segments are spread evenly, and a broker that goes leaves its segments to all the others in equal parts.
+    Each broker draws a number for each post, and the least is first. So everybody finds the same order without talking,
+    posts are spread evenly, and a broker that goes leaves its posts to all the others in equal parts.
     """
-    return sorted((each.name for each in brokers if place in each.places), key=lambda name: _number(segment, name))
+    able = (each.name for each in brokers if place is None or place in each.places)
+    return sorted(able, key=lambda name: _number(post, name))
 
 
-def _number(segment: str, broker: str) -> bytes:
-    return hashlib.sha256(f"{len(segment)}:{segment}{broker}".encode()).digest()
+def _number(post: str, broker: str) -> bytes:
+    return hashlib.sha256(f"{len(post)}:{post}{broker}".encode()).digest()
 
 
 def _encoded(fields: dict[str, Any]) -> bytes:
