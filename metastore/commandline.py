@@ -21,11 +21,13 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from metastore import __version__
+from metastore.quantities import parse_duration_ms
 
 ENTRY_POINT_GROUP = "tidemark.commands"
 
@@ -35,14 +37,19 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
 
-DESCRIPTION = "A metadata store that speaks Oxia's wire protocol."
+DESCRIPTION = "A metadata store that speaks Oxia's wire protocol, and transactions over segments that stand on it."
 EXAMPLES = """\
 examples:
   tidemark metastore --data-dir ./data           serve on 127.0.0.1:6648
   tidemark client put /greeting hello            write a record
   tidemark client get /greeting --json           read it, for a program
+  tidemark broker --store oxia://localhost:6648  serve segments and transactions on 127.0.0.1:6650
+  tidemark txn list                              the transactions that are open
   tidemark COMMAND --help                        what a command takes
 """
+
+_BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 Register = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None]
 
@@ -69,6 +76,21 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (try `{self.prog} --help`)\n")
+
+
+def duration_s(text: str) -> float:
+    """What an option reads as a time: 500ms, 30s, 2m, 1h30m, 7d; a bare number is seconds."""
+    try:
+        return float(text) if _BARE_NUMBER.fullmatch(text) else parse_duration_ms(text) / 1000
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: give one such as 500ms, 90s, 5m or 1h30m") from None
+
+
+def positive(text: str) -> int:
+    """What an option reads as a count, of at least 1."""
+    if not _COUNT.fullmatch(text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count: give a number from 1 to 999999999")
+    return int(text)
 
 
 def installed_registrations() -> list[Register]:

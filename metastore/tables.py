@@ -11,6 +11,7 @@ import base64
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TextIO
 
 Cell = str | bytes | int | float | bool | None
@@ -60,6 +61,15 @@ def cell_text(cell: Cell) -> str:
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(cell))
+
+
+def moment_text(time_ms: int) -> str:
+    """A time as RFC 3339 has it, in UTC; the number itself if no calendar has it."""
+    try:
+        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 
 def _json_value(cell: Cell) -> object:

@@ -9,6 +9,7 @@ was sealed, trimmed or taken over in the meantime makes no difference.
     outcomes      what became of transactions: one watch for each, shared by all who took part
     coordinator   begins transactions, decides them, sweeps up behind them
     segment       the segment's log, local or in the store; what is written to it, and what is taken from it
+    posts         which broker does what, where one at a time does: the way to a post and from it
     hosting       which broker owns which segment, and how one follows another
     doctor        what the records say, for operators: `tidemark txn`
     pb            generated messages

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from controller.addresses import EVERY_ADDRESS, PORT_MAX, is_loopback, split_address
+from metastore.addresses import EVERY_ADDRESS, PORT_MAX, is_loopback, split_address
 
 DEFAULT_LISTEN = "127.0.0.1:6650"
 DEFAULT_METRICS_PORT = 8090

@@ -8,10 +8,10 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from controller.addresses import join_address, split_address
 from controller.broker.config import BrokerConfig
 from controller.broker.limits import BrokerLimits
-from controller.broker.security import server_credentials
+from metastore.addresses import join_address, split_address
+from metastore.tokens import server_credentials
 
 UNARY_CALLS_MAX = 4_000
 """Calls beside the streams that may be under way at the same time; gRPC refuses more with RESOURCE_EXHAUSTED."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,42 +13,16 @@ from typing import Any
 from controller.broker.broker import Broker
 from controller.broker.config import BrokerConfig, ConfigError, load_config
 from controller.broker.front import ListenError
-from controller.broker.security import SecurityError
 from metastore.commandline import CommandError, UsageError
 from metastore.faults import faults_from_environment
 from metastore.interface import StoreError
+from metastore.logs import set_up_logging
+from metastore.tokens import SecurityError
 from txn.model.errors import TxnError
 
 logger = logging.getLogger("tidemark.broker")
 
 START_ERRORS = (ListenError, SecurityError, StoreError, TxnError, OSError)
-
-
-class JsonFormatter(logging.Formatter):
-    """A JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
-        fields = {
-            "time": self.formatTime(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["trace"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
-
-
-def set_up_logging(as_json: bool) -> None:
-    """Sends the project's log lines to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(line))
-    project = logging.getLogger("tidemark")
-    project.addHandler(handler)
-    project.setLevel(logging.INFO)
-    project.propagate = False
 
 
 def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool) -> int:

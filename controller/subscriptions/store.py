@@ -100,24 +100,25 @@ class SubscriptionStore:
         joined: Collection[str] = (),
         left: Collection[str] = (),
     ) -> int:
-        """Replaces a subscription's record, however long that takes; its version. What others wrote is overwritten.
+        """Replaces a subscription's record, however long that takes; its version.
 
-        SubscriptionNotFound if the record was removed.
+        What others wrote meanwhile is overwritten where the grant is a condition of the write; elsewhere it is taken
+        for a later leader's, and ends the grant. SubscriptionNotFound if the record was removed.
         """
         key, value = paths.subscription_key(self.topic, name), record.encode()
-        known: int | None = expected
+        is_first = True
 
         async def put() -> int:
-            nonlocal known
-            if known is None:
+            nonlocal expected, is_first
+            if not is_first:
                 found = await self._get(key)
                 if found is None:
                     raise self._not_found(name)
                 if found.value == value:
                     return found.version.version_id
-                known = found.version.version_id
-            version_id, known = known, None  # if this fails, another version may be there
-            return await self._put(Put(key, value, version_id), self._keys(name, joined), self._keys(name, left))
+                expected = self._only_by_leaders(name, found.version.version_id, expected)
+            is_first = False
+            return await self._put(Put(key, value, expected), self._keys(name, joined), self._keys(name, left))
 
         if self._store.capabilities.transact:
             return await self._insist(put)
@@ -187,6 +188,12 @@ class SubscriptionStore:
         except ConditionFailed as error:
             raise UnexpectedVersion(str(error), operations[0].key, operations[0].expected) from error
         return [0 if result is None else result.version.version_id for result in results]
+
+    def _only_by_leaders(self, name: str, found: int, known: int) -> int:
+        """The version found. Without `transact` nobody but a later leader may have put another one than was known."""
+        if found != known and not self._store.capabilities.transact:
+            raise self._grant.end(f"subscription {name!r} of {self.topic} was written by somebody else")
+        return found
 
     async def _put_consumer(self, key: str) -> None:
         await self._store.put(key, CONSUMER_VALUE, partition_key=self._partition)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from metastore.client.output import LiveRows, timestamp, value_cell
+from metastore.client.output import LiveRows, value_cell
 from metastore.client.ranges import prefix_range
 from metastore.commandline import CommandError, UsageError
 from metastore.interface import (
@@ -21,7 +21,7 @@ from metastore.interface import (
     WatchBatch,
     exactly,
 )
-from metastore.tables import Cell, Row, cell_text, write_rows
+from metastore.tables import Cell, Row, cell_text, moment_text, write_rows
 
 NOTIFICATION_COLUMNS = {"shard": 5, "offset": 10, "timestamp": 24, "type": 13, "version_id": 10, "key": 3}
 WATCH_COLUMNS = {"type": 14, "key": 24, "version_id": 10, "value": 24, "previous_value": 14}
@@ -132,7 +132,7 @@ class WatchRows:
 
     def _rows(self, batch: WatchBatch, changes: Iterable[Change]) -> Iterator[dict[str, Cell]]:
         for record in batch.records:
-            yield self._row("present", record, key=record.key, timestamp=timestamp(record.version.modified_ms))
+            yield self._row("present", record, key=record.key, timestamp=moment_text(record.version.modified_ms))
         for change in changes:
             cells = self._row(change.kind.value, change.record, **_place_cells(change))
             yield cells | {"previous_value": value_cell(change.previous, self._arguments.hex)}
@@ -161,7 +161,7 @@ def _place_cells(change: Change) -> dict[str, Cell]:
     return {
         "shard": change.shard,
         "offset": change.offset,
-        "timestamp": timestamp(change.time_ms),
+        "timestamp": moment_text(change.time_ms),
         "type": change.kind.value,
         "version_id": None if change.record is None else change.record.version.version_id,
         "key": change.key,

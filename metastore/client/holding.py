@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from metastore.client.child import Child
-from metastore.client.opening import opened
 from metastore.client.output import LiveRows
 from metastore.commandline import CommandError, UsageError
 from metastore.coordination import Election, Grant, Lock
-from metastore.interface import MetadataStore, SessionLost
+from metastore.interface import MetadataStore, SessionLost, open_promptly
 from metastore.tables import Cell, Row
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -64,7 +63,7 @@ async def hold(holder: Holder, url: str, arguments: argparse.Namespace) -> int |
     """Opens the store and runs one of the holders below; returns the exit code."""
     interruption = Interruption()
     try:
-        opening = asyncio.ensure_future(opened(url))
+        opening = asyncio.ensure_future(open_promptly(url))
         if not await _came_first(opening, interruption):
             return interruption.exit_code
         async with await opening as store:

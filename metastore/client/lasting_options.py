@@ -6,7 +6,7 @@ import argparse
 
 from metastore.client import help as texts
 from metastore.client.options import Commands, add_hex, add_partition_key, operation
-from metastore.client.values import duration_s, positive
+from metastore.commandline import duration_s, positive
 
 
 def add_watch(operations: Commands[argparse.ArgumentParser]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metastore.client.connection import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_TIMEOUT_S
-from metastore.client.values import duration_s
+from metastore.commandline import duration_s
 
 Commands = argparse._SubParsersAction  # what `add_subparsers` returns; argparse has no public name for it
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from metastore.interface import Record, Version
-from metastore.tables import COLUMN_GAP, Cell, Row, cell_text, write_rows
+from metastore.tables import COLUMN_GAP, Cell, Row, cell_text, moment_text, write_rows
 
 VERSION_COLUMNS = (
     "version_id",
@@ -46,22 +45,13 @@ class LiveRows:
         print(COLUMN_GAP.join(cells).rstrip(), flush=True)
 
 
-def timestamp(milliseconds: int) -> str:
-    """A time of the store as RFC 3339 has it, in UTC; the number itself if no calendar has it."""
-    try:
-        moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} ms"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
-
-
 def version_cells(version: Version) -> dict[str, Cell]:
     """A version under the names that Oxia's own tool has for its parts."""
     return {
         "version_id": version.version_id,
         "modifications_count": version.modifications,
-        "created_timestamp": timestamp(version.created_ms),
-        "modified_timestamp": timestamp(version.modified_ms),
+        "created_timestamp": moment_text(version.created_ms),
+        "modified_timestamp": moment_text(version.modified_ms),
         "ephemeral": version.is_ephemeral,
         "session_id": version.session_id,
         "client_identity": version.identity,

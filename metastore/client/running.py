@@ -12,9 +12,8 @@ from typing import NoReturn
 
 from metastore.client import following, holding, records
 from metastore.client.connection import store_url
-from metastore.client.opening import opened
 from metastore.commandline import CommandError, UsageError
-from metastore.interface import BlockingStore, InvalidRequest, StoreError
+from metastore.interface import BlockingStore, InvalidRequest, StoreError, open_promptly
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
@@ -58,7 +57,7 @@ def perform(arguments: argparse.Namespace) -> int | None:
         with store_url(arguments) as url:
             if operation in HOLDERS:
                 return asyncio.run(holding.hold(HOLDERS[operation], url, arguments))
-            with _terminable(), BlockingStore(lambda: opened(url)) as store:
+            with _terminable(), BlockingStore(lambda: open_promptly(url)) as store:
                 ACTIONS[operation](store, arguments)
     except Terminated:
         return EXIT_TERMINATED

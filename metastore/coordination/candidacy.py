@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from metastore.coordination.errors import NotGranted
@@ -15,7 +15,7 @@ from metastore.coordination.pace import Backoff, Pace
 from metastore.coordination.role import Role
 from metastore.coordination.unless import Unless
 from metastore.coordination.view import wait_gone
-from metastore.interface import ABSENT, MetadataStore, Retriable, Session, SessionLost
+from metastore.interface import ABSENT, Index, MetadataStore, Retriable, Session, SessionLost
 from metastore.interface.checks import check_value, shown
 
 
@@ -32,6 +32,7 @@ class Candidacy:
         timeout_ms: int,
         identity: str,
         pace: Pace | None,
+        indexes: Sequence[Index],
     ) -> None:
         check_value(role.name, value)
         assert keeper is None or keeper.store is store, "a grant and its session are in one store"
@@ -42,6 +43,7 @@ class Candidacy:
         self._keeper = keeper
         self._timeout_ms = timeout_ms
         self._identity = identity
+        self._indexes = indexes
 
     async def win(self, timeout_s: float | None) -> Grant:
         """The grant, as soon as it is to be had. NotGranted if that takes longer than a given time."""
@@ -139,6 +141,7 @@ class Candidacy:
             partition_key=self.role.partition_key,
             mark=keeper.pace.new_mark(),
             expected=ABSENT,
+            indexes=self._indexes,
         )
         own = await keeper.complete(put, _withdraw)
         if own is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +15,7 @@ from metastore.coordination.pace import Pace
 from metastore.coordination.role import Role
 from metastore.coordination.stamps import read_holder
 from metastore.coordination.view import View
-from metastore.interface import DEFAULT_SESSION_TIMEOUT_MS, MetadataStore, Record, exactly
+from metastore.interface import DEFAULT_SESSION_TIMEOUT_MS, Index, MetadataStore, Record, exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Election:
     """The election to a role, for candidates and observers alike. An object serves any number of tasks.
 
     Each campaign has a session of its own, unless a `keeper` is given: then all that is won hangs on the keeper's
-    session. The grant's key is the name; without a `partition_key` the role's partition is that of the name.
+    session. The grant's key is the name; without a `partition_key` the role's partition is that of the name. By
+    `indexes` the grants of many roles are found together, wherever they are.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Election:
         session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
         identity: str = "",
         pace: Pace | None = None,
+        indexes: Sequence[Index] = (),
     ) -> None:
         self.role = Role.named(name, partition_key)
         self._store = store
@@ -57,6 +60,7 @@ class Election:
             timeout_ms=session_timeout_ms,
             identity=identity,
             pace=pace,
+            indexes=indexes,
         )
 
     def lead(

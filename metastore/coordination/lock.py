@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from metastore.coordination.candidacy import Candidacy
@@ -9,14 +10,15 @@ from metastore.coordination.grant import Grant
 from metastore.coordination.keeper import SessionKeeper
 from metastore.coordination.pace import Pace
 from metastore.coordination.role import Role
-from metastore.interface import DEFAULT_SESSION_TIMEOUT_MS, MetadataStore
+from metastore.interface import DEFAULT_SESSION_TIMEOUT_MS, Index, MetadataStore
 
 
 class Lock:
     """A lock by name. An object serves any number of tasks, which exclude each other as well.
 
     It is not reentrant. What it protects should refuse terms that are older than the greatest it has seen: no lock can
-    keep a process from acting that was stopped between its last look at the lock and the act.
+    keep a process from acting that was stopped between its last look at the lock and the act. By `indexes` the grants of
+    many locks are found together, wherever they are.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Lock:
         session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
         identity: str = "",
         pace: Pace | None = None,
+        indexes: Sequence[Index] = (),
     ) -> None:
         self.role = Role.named(name, partition_key)
         self._candidacy = Candidacy(
@@ -40,6 +43,7 @@ class Lock:
             timeout_ms=session_timeout_ms,
             identity=identity,
             pace=pace,
+            indexes=indexes,
         )
 
     def hold(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from metastore.coordination.keeper import SessionKeeper
 from metastore.coordination.pace import Backoff
 from metastore.coordination.stamps import HolderStamp, is_held_by
-from metastore.interface import OutcomeUnknown, Record, Retriable, Session, SessionLost, UnexpectedVersion
+from metastore.interface import Index, OutcomeUnknown, Record, Retriable, Session, SessionLost, UnexpectedVersion
 from metastore.interface.checks import shown
 
 ATTEMPTS_MAX = 5
@@ -21,7 +21,14 @@ class OwnRecord:
     """A record that goes with a session of ours, and is known by its mark."""
 
     def __init__(
-        self, keeper: SessionKeeper, session: Session, key: str, partition_key: str, mark: str, version_id: int
+        self,
+        keeper: SessionKeeper,
+        session: Session,
+        key: str,
+        partition_key: str,
+        mark: str,
+        version_id: int,
+        indexes: Sequence[Index] = (),
     ) -> None:
         self.session = session
         self.key = key
@@ -29,6 +36,7 @@ class OwnRecord:
         self.version_id = version_id
         self._keeper = keeper
         self._partition_key = partition_key
+        self._indexes = indexes
 
     async def look(self) -> bool:
         """Whether the record is still there, and still ours; if so, from now on it is known at its present version."""
@@ -53,6 +61,7 @@ class OwnRecord:
             expected=self.version_id,
             session=self.session,
             partition_key=self._partition_key,
+            indexes=self._indexes,
         )
         self._learn(result.version.version_id)
 
@@ -94,6 +103,7 @@ async def put_own(
     mark: str,
     expected: int | None = None,
     sequence_deltas: Sequence[int] = (),
+    indexes: Sequence[Index] = (),
     find: Find | None = None,
 ) -> OwnRecord | None:
     """Puts a record of ours, stamped with a mark that is new; None if the record is not at the `expected` version.
@@ -114,8 +124,9 @@ async def put_own(
             session=session,
             partition_key=partition_key,
             sequence_deltas=sequence_deltas,
+            indexes=indexes,
         )
-        return OwnRecord(keeper, session, result.key, partition_key, mark, result.version.version_id)
+        return OwnRecord(keeper, session, result.key, partition_key, mark, result.version.version_id, indexes)
     except SessionLost:
         keeper.give_up(session, f"it has ended, says the store at the put of {shown(key)}")
         raise
@@ -125,7 +136,7 @@ async def put_own(
         is_outcome_known = False
     record = await _find(keeper, find or get)
     if isinstance(record, Record) and is_held_by(record, mark):
-        return OwnRecord(keeper, session, record.key, partition_key, mark, record.version.version_id)
+        return OwnRecord(keeper, session, record.key, partition_key, mark, record.version.version_id, indexes)
     if is_outcome_known and not isinstance(record, Retriable):
         return None
     keeper.give_up(session, f"it is not known whether {shown(key)} was put, or still will be")

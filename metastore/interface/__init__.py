@@ -9,6 +9,7 @@ keys or of an index that never misses anything and can be resumed.
     values     what goes in and comes out
     errors     the tree of errors: retriable, abortable, fatal
     urls       `open_store(url)`, and how providers are found
+    opening    `open_promptly(url)`: the same for somebody at a prompt, told at once where nobody listens
     blocking   the same for scripts and notebooks, without `await`
 
 What it promises. Every provider passes the same suite of tests (tests/conformance/store). What a provider cannot do it
@@ -45,6 +46,7 @@ from metastore.interface.errors import (
     UnexpectedVersion,
     Unsupported,
 )
+from metastore.interface.opening import open_promptly
 from metastore.interface.store import DEFAULT_SESSION_TIMEOUT_MS, MetadataStore, Session, Watch
 from metastore.interface.urls import Environment, Provider, StoreUrl, open_store, schemes
 from metastore.interface.values import (
@@ -121,6 +123,7 @@ __all__ = [
     "WatchBatch",
     "children_of",
     "exactly",
+    "open_promptly",
     "open_store",
     "schemes",
 ]

@@ -11,23 +11,21 @@ A flag wins over the file. Without `[[namespaces]]` there is one namespace, `def
 
 from __future__ import annotations
 
-import ipaddress
-import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from metastore import addresses
+from metastore.addresses import EVERY_ADDRESS, PORT_MAX, is_loopback
 from metastore.directory import DEFAULT_NAMESPACE, KEY_SORTINGS, SHARDS_MAX, NamespaceConfig
 from metastore.quantities import parse_duration_ms, parse_size_bytes
 
 DEFAULT_PUBLIC_ADDRESS = "127.0.0.1:6648"
 DEFAULT_METRICS_ADDRESS = "127.0.0.1:8080"
 WORKERS_MAX = 64
-PORT_MAX = 65535
-EVERY_ADDRESS = ("0.0.0.0", "::")
-"""Hosts that stand for all addresses of a machine; nobody else can dial them."""
+
 
 class ConfigError(Exception):
     """A setting that cannot be; the text names it and what is allowed."""
@@ -153,29 +151,10 @@ def _check_choice(what: str, value: str) -> None:
 
 def split_address(what: str, address: str) -> tuple[str, int]:
     """Host and port of HOST:PORT; an IPv6 host stands in brackets."""
-    host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > PORT_MAX:
-        raise ConfigError(f"{what} must be HOST:PORT, got {address!r}")
-    return host, int(port)
-
-
-def join_address(host: str, port: int) -> str:
-    """HOST:PORT, with brackets around an IPv6 host."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return addresses.split_address(address)
     except ValueError:
-        return False
+        raise ConfigError(f"{what} must be HOST:PORT, got {address!r}") from None
 
 
 def load_config(path: Path | None, flags: dict[str, Any]) -> ServerConfig:

@@ -10,21 +10,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from metastore.addresses import join_address
 from metastore.clock import Clock, SystemClock
 from metastore.directory import Namespace, shard_directory
 from metastore.engine.errors import EngineError
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.faults import Faults
 from metastore.log import LogOptions
-from metastore.server.config import ServerConfig, join_address, split_address
+from metastore.server.config import ServerConfig, split_address
 from metastore.server.health import HealthService
 from metastore.server.host import Host, ShardHost
 from metastore.server.housekeeper import Housekeeper
 from metastore.server.metrics import MetricsServer, ShardCollector
 from metastore.server.reflection import reflection_handlers
 from metastore.server.router import OWN_SERVICE_NAME, SERVICE_NAMES, MakeHandler, Router
-from metastore.server.security import Authenticator, SecurityError, TokenAuthenticator, server_credentials
+from metastore.server.security import Authenticator, TokenAuthenticator
 from metastore.server.transport import GrpcServer, TransportError
+from metastore.tokens import SecurityError, server_credentials
 
 RECEIVE_BYTES_MAX = 256 << 20
 PING_INTERVAL_MS_MIN = 5_000

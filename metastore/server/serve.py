@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
+from metastore.addresses import join_address
 from metastore.commandline import CommandError, UsageError
 from metastore.directory import DataDirectory, DirectoryError, DirectoryOfOtherShape
 from metastore.faults import faults_from_environment
-from metastore.server.config import ConfigError, ServerConfig, join_address, load_config, split_address
-from metastore.server.logs import set_up_logging
+from metastore.logs import set_up_logging
+from metastore.server.config import ConfigError, ServerConfig, load_config, split_address
 from metastore.server.process import START_ERRORS, ServerProcess, WorkerPlan
 from metastore.server.signals import block_stop_signals, wait_for_stop
 from metastore.server.workers import WorkerFailed, Workers, plan_workers

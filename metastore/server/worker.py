@@ -8,7 +8,7 @@ import sys
 import threading
 
 from metastore.faults import faults_from_environment
-from metastore.server.logs import set_up_logging
+from metastore.logs import set_up_logging
 from metastore.server.process import START_ERRORS, ServerProcess
 from metastore.server.signals import ask_to_stop, block_stop_signals, wait_for_stop
 from metastore.server.workers import READY, decode_orders

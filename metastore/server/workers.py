@@ -19,8 +19,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from metastore.addresses import join_address
 from metastore.directory import Namespace, NamespaceConfig
-from metastore.server.config import ServerConfig, join_address, split_address
+from metastore.server.config import ServerConfig, split_address
 from metastore.server.process import WorkerPlan
 
 READY = "ready"

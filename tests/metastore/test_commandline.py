@@ -21,8 +21,10 @@ from metastore.commandline import (
     CommandError,
     UsageError,
     build_parser,
+    duration_s,
     installed_registrations,
     main,
+    positive,
 )
 
 
@@ -192,3 +194,44 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == EXIT_BROKEN_PIPE
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30),
+        ("500ms", 0.5),
+        ("2m", 120),
+        ("1h", 3600),
+        ("1h30m", 5400),
+        ("7d", 604_800),
+        ("1.5s", 1.5),
+        ("7", 7),
+        ("0.25", 0.25),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1 s", "1w", "s1", "1s2", "1e3", "٣s", "٣", "7 "])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="no time"):
+        duration_s(text)
+
+
+def test_counts() -> None:
+    assert positive("10") == 10
+    assert positive("999999999") == 999_999_999
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "x", "1.5", "1e3", "²", "٣", "1000000000"])
+def test_what_is_no_count(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="no count"):
+        positive(text)
+
+
+def test_the_help_of_the_whole_names_an_example_of_each_command() -> None:
+    parser = build_parser(installed_registrations())
+    for command in ("metastore", "client", "broker", "txn"):
+        assert f"  tidemark {command} " in parser.format_help().partition("examples:")[2]

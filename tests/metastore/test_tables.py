@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.tables import MEASURED_ROWS, Cell, Row, cell_text, write_fields, write_rows
+from metastore.tables import MEASURED_ROWS, Cell, Row, cell_text, moment_text, write_fields, write_rows
 
 CELLS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()
@@ -138,3 +138,14 @@ def test_one_row_as_json_is_one_object() -> None:
     out = io.StringIO()
     write_fields({"key": "/a", "value": b"\xff"}, out, as_json=True)
     assert json.loads(out.getvalue()) == {"key": "/a", "value": {"base64": "/w=="}}
+
+
+def test_times_are_in_utc_and_to_the_millisecond() -> None:
+    assert moment_text(0) == "1970-01-01T00:00:00.000Z"
+    assert moment_text(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_every_time_has_a_text(time_ms: int) -> None:
+    assert moment_text(time_ms).endswith(("Z", f"{time_ms} ms"))
+    assert moment_text(2**64 - 1) == f"{2**64 - 1} ms"

@@ -17,7 +17,15 @@ FLOORS = ("metastore", "txn", "controller", "loadtest")
 
 # All that txn and controller may use of metastore: the contract, leadership, the log, and plain tools.
 DOORS = ("metastore.interface", "metastore.coordination", "metastore.log")
-TOOLS = ("metastore.clock", "metastore.faults", "metastore.commandline", "metastore.tables")
+TOOLS = (
+    "metastore.addresses",
+    "metastore.clock",
+    "metastore.commandline",
+    "metastore.faults",
+    "metastore.logs",
+    "metastore.tables",
+    "metastore.tokens",
+)
 
 # Rooms that may import only what is named here (and themselves) of the project.
 ONLY: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +33,9 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "metastore.clock": (),
     "metastore.faults": (),
     "metastore.tables": (),
+    "metastore.addresses": (),
+    "metastore.logs": (),
+    "metastore.tokens": ("metastore.clock",),
     "metastore.commandline": (),
     "metastore.log": ("metastore.clock", "metastore.faults"),
     "metastore.interface": ("metastore.clock", "metastore.faults"),
@@ -52,7 +63,7 @@ NEVER: Mapping[str, tuple[str, ...]] = {
 
 # Rooms of a floor from the lowest to the highest: none imports a higher one.
 LADDERS = (
-    ("txn.pb", "txn.model", "txn.outcomes", "txn.coordinator", "txn.segment", "txn.hosting", "txn.doctor"),
+    ("txn.pb", "txn.model", "txn.outcomes", "txn.coordinator", "txn.segment", "txn.posts", "txn.hosting", "txn.doctor"),
     (
         "controller.pb",
         "controller.layout",

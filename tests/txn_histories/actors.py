@@ -61,7 +61,7 @@ class Actors:
 
     async def _write(self, name: str) -> None:
         client = self._make_client(name)
-        publisher = Publisher(client, name)
+        publisher = Publisher(client, client.name)
         while not self.is_over:
             transaction = None
             if client.random.random() < 0.7:
@@ -113,7 +113,7 @@ class Actors:
     async def _transform(self, name: str, subscription: str) -> None:
         """Receives, sends on, and acknowledges in one transaction."""
         client = self._make_client(name)
-        publisher = Publisher(client, name)
+        publisher = Publisher(client, client.name)
 
         async def handle(taking: Taking, deliveries: list[Delivery]) -> None:
             transaction = await client.begin()

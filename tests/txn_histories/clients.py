@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+from metastore.clock import Clock
+from metastore.coordination import Pace
+from txn.hosting import Host
 from txn.hosting.errors import NoSuchSegment, OwnedElsewhere
 from txn.hosting.segment import Segment
 from txn.model.errors import CoordinatorUnavailable, SegmentUnavailable, TxnNotFound, TxnRetriable
@@ -18,22 +21,53 @@ from txn.segment.errors import SegmentSealed
 from txn_histories import calls
 from txn_histories.notes import Fate
 from txn_histories.recorder import Recorder
-from txn_histories.stage import ConnectionLost, SimulatedBroker, Stage, heard
+from txn_histories.stage import ConnectionLost, heard
 
 LOOKS_MAX = 400
 """How often somebody looks for the owner of a segment, before a simulation fails."""
 PAUSE_S_MAX = 2.0
 ATTEMPTS_MAX = 200
-TIMEOUT_MS_MAX = 60_000
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Broker(Protocol):
+    """A broker, as clients know it: simulated, or one in this process."""
+
+    name: str
+    host: Host | None
+    """None until it has started."""
+
+    async def call(
+        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        """A client's call."""
+
+
+class Surroundings(Protocol):
+    """Where clients are."""
+
+    seed: int
+    pace: Pace
+    """That of the clients."""
+    timeout_ms_max: int
+    """Of transactions."""
+
+    @property
+    def clock(self) -> Clock:
+        """The same for all."""
+
+    @property
+    def serving(self) -> Sequence[Broker]:
+        """The brokers there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """A segment, and the broker that has it."""
 
-    broker: SimulatedBroker
+    broker: Broker
     segment: Segment
 
     async def through(self, answer: asyncio.Future[T]) -> T:
@@ -60,7 +94,7 @@ class Transaction:
 class Client:
     """What all clients can do."""
 
-    def __init__(self, stage: Stage, recorder: Recorder, name: str) -> None:
+    def __init__(self, stage: Surroundings, recorder: Recorder, name: str) -> None:
         self.name = name
         self.stage = stage
         self.recorder = recorder
@@ -71,7 +105,7 @@ class Client:
     async def pause(self, seconds_max: float = PAUSE_S_MAX) -> None:
         await self.stage.pace.sleep(self.random.random() * seconds_max)
 
-    def any_broker(self) -> SimulatedBroker | None:
+    def any_broker(self) -> Broker | None:
         brokers = self.stage.serving
         return self.random.choice(brokers) if brokers else None
 
@@ -108,7 +142,7 @@ class Client:
 
     async def begin(self, timeout_ms: int | None = None) -> Transaction:
         """Begins one, wherever that is possible."""
-        timeout_ms = timeout_ms or self.random.randint(1, TIMEOUT_MS_MAX)
+        timeout_ms = timeout_ms or self.random.randint(1, self.stage.timeout_ms_max)
         for _ in range(ATTEMPTS_MAX):
             broker = self.any_broker()
             if broker is not None and broker.host is not None:

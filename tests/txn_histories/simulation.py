@@ -14,11 +14,11 @@ from txn.segment.subscription import EndOfSegment, SubscriptionKind
 from txn_histories.actors import Actors
 from txn_histories.chaos import Chaos
 from txn_histories.checker import check
-from txn_histories.clients import TIMEOUT_MS_MAX, Client
+from txn_histories.clients import Client
 from txn_histories.consumers import attach, read
 from txn_histories.notes import Rest
 from txn_histories.recorder import Recorder, history_of
-from txn_histories.stage import Stage
+from txn_histories.stage import TIMEOUT_MS_MAX, Stage
 from txn_histories.violations import Findings
 
 SUBSCRIPTIONS = {

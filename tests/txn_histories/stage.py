@@ -23,6 +23,7 @@ from txn.segment.log import StoredLogs
 TURNS_MAX = 40
 """Turns of the event loop between two steps of the time: so much, or less, happens in between."""
 STEP_MS_MAX = 200
+TIMEOUT_MS_MAX = 60_000
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -149,6 +150,7 @@ class Stage:
         self._sleeper = Sleeper(self.clock)
         self.pace = Pace(self.clock, random.Random(seed + 1), self._sleeper.sleep)
         """That of the clients."""
+        self.timeout_ms_max = TIMEOUT_MS_MAX
         self._options = options
         self._number = 0
 

@@ -59,7 +59,7 @@ class Scene:
     async def start(self, brokers: int = 1) -> None:
         for _ in range(brokers):
             self.stage.start_broker()
-        while len(self.stage.serving) < brokers:
+        while len(self.stage.serving) < len(self.stage.brokers):
             await self.pause()
 
     async def restart(self, *, kill: bool = True) -> None:

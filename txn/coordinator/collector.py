@@ -14,6 +14,7 @@ import heapq
 from typing import NamedTuple, Protocol
 
 from metastore.coordination import Pace, View
+from metastore.faults import NO_FAULTS, Faults
 from metastore.interface import ALL, MetadataStore, StoreError, UnexpectedVersion
 from txn.coordinator.sightings import logger, sightings
 from txn.coordinator.waiting import first_of
@@ -49,12 +50,19 @@ class Collector:
     """Collects for all coordinators. Several may run at once: every removal is conditional or repeatable."""
 
     def __init__(
-        self, store: MetadataStore, participants: Participants, pace: Pace, *, retention_ms: int = RETENTION_MS
+        self,
+        store: MetadataStore,
+        participants: Participants,
+        pace: Pace,
+        *,
+        retention_ms: int = RETENTION_MS,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         self._store = store
         self._participants = participants
         self._pace = pace
         self._retention_ms = retention_ms
+        self._faults = faults
         self._due: list[Due] = []
         self._versions: dict[TxnId, int] = {}
         """The versions of the headers that are to be collected."""
@@ -129,8 +137,10 @@ class Collector:
                 await self._store.delete(record.key, partition_key=partition)
         if not all(gone.values()):
             return False
+        self._faults.reach("txn.collect.applied.before")
         applied = paths.below(paths.applied_path(txn_id), self._store.key_sorting)
         await self._store.delete_range(applied, partition_key=partition)
+        self._faults.reach("txn.collect.header.before")
         version_id = self._versions.get(txn_id)
         if version_id is not None:
             try:
@@ -138,4 +148,5 @@ class Collector:
             except UnexpectedVersion:
                 return True  # another collector was faster
             self.collected += 1
+            self._faults.reach("txn.collect.header.after")
         return True

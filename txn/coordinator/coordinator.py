@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from metastore.coordination import Pace
+from metastore.faults import NO_FAULTS, Faults
 from metastore.interface import ABSENT, MetadataStore, OutcomeUnknown, Retriable, UnexpectedVersion
 from txn.coordinator import judgement
 from txn.coordinator.numbering import Numbering
@@ -49,9 +50,11 @@ class Coordinator:
         *,
         limits: CoordinatorLimits | None = None,
         pace: Pace | None = None,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         self._store = store
         self._pace = pace or Pace()
+        self._faults = faults
         self._limits = limits or CoordinatorLimits()
         self._open = open_transactions
         self._numbering = Numbering(store, number, self._pace)
@@ -69,7 +72,9 @@ class Coordinator:
         header = Header(TxnState.OPEN, now_ms, now_ms + timeout_ms, owner)
         try:
             txn_id = await self._numbering.next_id()
+            self._faults.reach("txn.begin.before")
             await self._create(txn_id, header)
+            self._faults.reach("txn.begin.after")
         except Retriable as error:
             raise CoordinatorUnavailable(f"no transaction was begun: {error}") from error
         self._open.note_begun(txn_id, header)
@@ -146,6 +151,8 @@ class Coordinator:
             after = judgement.successor(txn_id, found.header, wanted, cause, self._pace.clock.wall_ms())
             if after is None:
                 return found.header
+            before_point, after_point = _points(after)
+            self._faults.reach(before_point)
             try:
                 await self._store.put(
                     key,
@@ -157,6 +164,7 @@ class Coordinator:
             except (UnexpectedVersion, OutcomeUnknown):
                 found = await self._require(txn_id)
             else:
+                self._faults.reach(after_point)
                 self._open.note_ended(txn_id)
                 return after
         raise CoordinatorUnavailable(
@@ -176,3 +184,12 @@ class Coordinator:
             return None
         assert record.value is not None, "a get brings the value"
         return Found(Header.decode(record.value), record.version.version_id)
+
+
+def _points(decided: Header) -> tuple[str, str]:
+    """The named points before and behind the writing of a decision."""
+    if decided.cause is Cause.DEADLINE:
+        return "txn.timeout.before", "txn.timeout.after"
+    if decided.state is TxnState.COMMITTED:
+        return "txn.commit.before", "txn.commit.after"
+    return "txn.abort.before", "txn.abort.after"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from metastore.coordination import Pace
 from metastore.interface import MetadataStore
+from metastore.tables import moment_text
 from txn.coordinator.coordinator import Coordinator
 from txn.coordinator.registry import OpenTransactions
 from txn.doctor.decoding.rows import TransactionRow
 from txn.doctor.participation import Tally
 from txn.doctor.portrait import DECIDED_BY, Portrait
-from txn.doctor.texts import moment_text
 from txn.model.errors import TxnAlreadyAborted, TxnAlreadyCommitted, TxnFatal
 from txn.model.header import Cause, TxnState
 from txn.model.ids import TxnId

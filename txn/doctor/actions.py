@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TextIO
 
 from metastore.coordination import Pace
+from metastore.tables import moment_text
 from txn.doctor import aborting, horizon, statistics
 from txn.doctor.decoding.rows import TransactionRow
 from txn.doctor.drawing import draw
@@ -19,7 +20,7 @@ from txn.doctor.listing import DECIDED, Wanted, list_transactions
 from txn.doctor.portrait import Event, Part, Portrait, decided_text, read
 from txn.doctor.progress import Progress
 from txn.doctor.reading import Records
-from txn.doctor.texts import Duration, Moment, Section, duration_text, line, moment_text, write_section
+from txn.doctor.texts import Duration, Moment, Section, duration_text, line, write_section
 from txn.model.errors import TxnNotFound
 from txn.model.header import TxnState
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
+from metastore.commandline import positive
 from txn.doctor import help as texts
-from txn.doctor.arguments import LIMIT, STUCK_AFTER_MS, TABLE_LIMIT, count, duration_ms, name
+from txn.doctor.arguments import LIMIT, STUCK_AFTER_MS, TABLE_LIMIT, duration_ms, name
 
 Commands = argparse._SubParsersAction  # what `add_subparsers` returns; argparse has no public name for it
 
@@ -69,7 +70,8 @@ def _operation(
 
 
 def _add_limit(parser: argparse.ArgumentParser, of_what: str, limit: int = LIMIT) -> None:
-    parser.add_argument("--limit", type=count, default=limit, metavar="N", help=f"print at most N {of_what} ({limit})")
+    what = f"print at most N {of_what} ({limit})"
+    parser.add_argument("--limit", type=positive, default=limit, metavar="N", help=what)
 
 
 def _add_list(operations: Commands[argparse.ArgumentParser]) -> None:

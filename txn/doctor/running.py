@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from metastore.commandline import CommandError, UsageError
 from metastore.coordination import Pace
-from metastore.interface import InvalidRequest, MetadataStore, StoreError, open_store
+from metastore.interface import InvalidRequest, MetadataStore, StoreError, open_promptly
 from txn.doctor import actions
 from txn.doctor.actions import Visit
 from txn.doctor.layout import LAYOUTS, RecordsKind
@@ -82,6 +82,6 @@ async def visit_store(
 async def _opened(url: str) -> MetadataStore:
     try:
         async with asyncio.timeout(OPENING_S_MAX):
-            return await open_store(url)
+            return await open_promptly(url)
     except TimeoutError as error:
         raise CommandError(f"{url}: no answer within {OPENING_S_MAX:g} s: check the address") from error

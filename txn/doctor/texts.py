@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TextIO
 
-from metastore.tables import Cell, cell_text, write_fields, write_rows
+from metastore.tables import Cell, cell_text, moment_text, write_fields, write_rows
 
 MS_SUFFIX = "_ms"
 NAMES_SHOWN_MAX = 3
@@ -35,15 +34,6 @@ class Section:
     """For people a list of fields, not a table."""
     empty: str = ""
     """For people, where there are no rows."""
-
-
-def moment_text(time_ms: int) -> str:
-    """A time as RFC 3339 has it, in UTC; the number itself if no calendar has it."""
-    try:
-        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 
 def duration_text(duration_ms: int) -> str:

@@ -98,6 +98,7 @@ class Host:
             self.open_transactions,
             limits=self.options.limits,
             pace=self._pace,
+            faults=faults,
         )
         self.sweeper = Sweeper(
             store,
@@ -107,6 +108,7 @@ class Host:
             broker,
             self._pace,
             retention_ms=self.options.retention_ms,
+            faults=faults,
         )
         self._takeover = Takeover(self._make_owning(), self._chart, self._bell)
         self._stack = AsyncExitStack()

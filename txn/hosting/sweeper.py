@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from metastore.coordination import Backoff, Deposed, Election, Pace, SessionKeeper
+from metastore.faults import NO_FAULTS, Faults
 from metastore.interface import MetadataStore, StoreError
 from txn.coordinator.collector import RETENTION_MS, Collector
 from txn.coordinator.coordinator import Coordinator
@@ -47,6 +48,7 @@ class Sweeper:
         pace: Pace,
         *,
         retention_ms: int = RETENTION_MS,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         self._store = store
         self._coordinator = coordinator
@@ -54,6 +56,7 @@ class Sweeper:
         self._election = Election(store, ROLE, broker.encode(), keeper=keeper)
         self._pace = pace
         self._retention_ms = retention_ms
+        self._faults = faults
         self._before = Swept()
         """In earlier terms."""
         self._now: Callable[[], Swept] = Swept
@@ -84,7 +87,9 @@ class Sweeper:
     async def _sweep(self) -> None:
         deadlines = DeadlineSweep(self._coordinator, self._open, self._pace)
         participants = StoredParticipants(self._store)
-        collector = Collector(self._store, participants, self._pace, retention_ms=self._retention_ms)
+        collector = Collector(
+            self._store, participants, self._pace, retention_ms=self._retention_ms, faults=self._faults
+        )
         self._now = lambda: Swept(deadlines.expired, collector.collected)
         try:
             await first_of(deadlines.run(), collector.run())

@@ -24,8 +24,8 @@ from broker_helpers import (
 
 from controller.broker import Broker
 from controller.broker.front import ListenError
-from controller.broker.security import SecurityError
 from controller.pb import broker_pb2 as pb
+from metastore.tokens import SecurityError
 from support.ports import LOOPBACK
 
 

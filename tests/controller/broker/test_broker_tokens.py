@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.broker.security import (
-    RECHECK_S,
-    TOKEN_BYTES_MAX,
-    Authenticator,
-    SecurityError,
-    TokenAuthenticator,
-    read_tokens,
-    server_credentials,
-)
+from controller.broker.security import Authenticator, TokenAuthenticator
 from controller.errors import Unauthenticated
 from metastore.clock import ManualClock
+from metastore.tokens import RECHECK_S
 
 RECHECK_MS = int(RECHECK_S * 1000)
 
@@ -80,34 +73,3 @@ def test_a_file_that_has_become_bad_changes_nothing(file: Path, caplog: pytest.L
     os.unlink(file)
     clock.advance_ms(RECHECK_MS)
     assert authenticator.principal(bearer("secret-b")) == "bob"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("alice\n", "line 1: PRINCIPAL TOKEN"),
-        ("alice a\nbob b c\n", "line 2: PRINCIPAL TOKEN"),
-        (f"alice {'x' * (TOKEN_BYTES_MAX + 1)}\n", "line 1: PRINCIPAL TOKEN"),
-        ("alice same\nbob same\n", "line 2: the token of bob is in the file twice"),
-        ("# nobody\n", "has no tokens"),
-    ],
-)
-def test_how_the_file_may_not_be_written(text: str, words: str, file: Path) -> None:
-    file.write_text(text)
-    with pytest.raises(SecurityError, match=words):
-        read_tokens(file)
-
-
-def test_the_longest_token(file: Path) -> None:
-    file.write_text(f"alice {'x' * TOKEN_BYTES_MAX}\n")
-    assert read_tokens(file) == {b"x" * TOKEN_BYTES_MAX: "alice"}
-
-
-def test_files_that_are_not_there(tmp_path: Path) -> None:
-    nothing = tmp_path / "nothing"
-    with pytest.raises(SecurityError, match="cannot be read"):
-        read_tokens(nothing)
-    with pytest.raises(SecurityError, match="cannot be read"):
-        TokenAuthenticator(nothing, ManualClock())
-    with pytest.raises(SecurityError, match="cannot be read"):
-        server_credentials(nothing, nothing, None)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from metastore.client.opening import opened
 from metastore.client.parser import register
 from metastore.commandline import EXIT_FAILURE, main
-from metastore.interface import Unavailable
 from support.ports import LOOPBACK, free_port
 from support.server import ServerProcess
 
@@ -74,18 +71,3 @@ def test_a_host_is_unknown_only_if_that_is_certain(
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert told in complaint(capsys, "-a", "db.invalid:1", "--timeout", timeout, "list")
-
-
-def test_an_opening_can_be_cancelled(silent: str) -> None:
-    async def scenario() -> None:
-        opening = asyncio.ensure_future(opened(f"oxia://{silent}?request_timeout={FOREVER}"))
-        await asyncio.sleep(0)
-        opening.cancel()
-        await asyncio.wait({opening})
-        assert opening.cancelled()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        with pytest.raises(Unavailable, match="nobody listens"):
-            await opened(f"oxia://{LOOPBACK}:{free_port()}")
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(scenario())

@@ -13,10 +13,10 @@ import pytest
 from command_helpers import OPERATIONS
 
 from metastore.client.connection import store_url
-from metastore.client.output import harmless, hex_dump, timestamp
+from metastore.client.output import harmless, hex_dump
 from metastore.client.parser import register
 from metastore.client.record_options import COMPARISONS
-from metastore.client.values import duration_s, index_entry, positive, sequence_deltas
+from metastore.client.values import index_entry, sequence_deltas
 from metastore.commandline import EXIT_FAILURE, EXIT_SUCCESS, EXIT_USAGE, build_parser, main
 from metastore.interface import BlockingStore, Comparison, StoreUrl
 
@@ -29,38 +29,11 @@ def parsed(*arguments: str) -> argparse.Namespace:
     return build_parser([register]).parse_args(["client", *arguments])
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30s", 30), ("500ms", 0.5), ("2m", 120), ("1h", 3600), ("1h30m", 5400), ("1.5s", 1.5), ("7", 7)],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert duration_s(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1 s", "1d", "s1", "1e3", "٣s", "7 "])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="no time"):
-        duration_s(text)
-
-
-def test_pairs_and_numbers() -> None:
+def test_pairs_and_lists() -> None:
     assert index_entry("name=a=b") == ("name", "a=b")
     assert index_entry("=") == ("", "")
     assert sequence_deltas("1") == [1]
     assert sequence_deltas("1,0,5") == [1, 0, 5]
-    assert positive("10") == 10
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "x", "1.5", "²"])
-def test_what_is_no_count(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="no count"):
-        positive(text)
-
-
-def test_times_are_in_utc_and_to_the_millisecond() -> None:
-    assert timestamp(0) == "1970-01-01T00:00:00.000Z"
-    assert timestamp(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
-    assert timestamp(2**64 - 1) == f"{2**64 - 1} ms"
 
 
 def test_a_terminal_gets_no_orders_from_a_value() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from metastore.addresses import is_loopback, join_address
 from metastore.directory import SHARDS_MAX, NamespaceConfig
 from metastore.quantities import parse_duration_ms, parse_size_bytes
 from metastore.server.config import (
@@ -16,8 +17,6 @@ from metastore.server.config import (
     WORKERS_MAX,
     ConfigError,
     ServerConfig,
-    is_loopback,
-    join_address,
     load_config,
     split_address,
 )

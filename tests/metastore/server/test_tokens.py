@@ -9,15 +9,8 @@ import pytest
 
 from metastore.clock import ManualClock
 from metastore.server.errors import RpcError
-from metastore.server.security import (
-    RECHECK_S,
-    TOKEN_BYTES_MAX,
-    Authenticator,
-    SecurityError,
-    TokenAuthenticator,
-    read_tokens,
-    server_credentials,
-)
+from metastore.server.security import Authenticator, TokenAuthenticator
+from metastore.tokens import RECHECK_S, TOKEN_BYTES_MAX, SecurityError, read_tokens, server_credentials
 
 RECHECK_MS = int(RECHECK_S * 1000)
 

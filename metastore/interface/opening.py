@@ -1,4 +1,4 @@
-"""Opening a store, with word at once where nobody listens: a store would wait a while for somebody to come."""
+"""Opening a store for somebody who waits: word at once where nobody listens, and not when patience has run out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import socket
 from collections.abc import Iterable
 
-from metastore.interface import MetadataStore, StoreUrl, Unavailable, open_store
+from metastore.interface.errors import Unavailable
+from metastore.interface.store import MetadataStore
+from metastore.interface.urls import StoreUrl, open_store
 
 LOOK_WITHIN_S = 1.0
 """How long to look for somebody who listens. Who takes longer to answer may be there, and is left to the store."""
 
 
-async def opened(url: str) -> MetadataStore:
+async def open_promptly(url: str) -> MetadataStore:
     """The store at a URL; Unavailable at once if every server that the URL names with its port is certainly none."""
     servers = StoreUrl.parse(url).servers
     opening = asyncio.ensure_future(open_store(url))

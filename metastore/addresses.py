@@ -1,4 +1,4 @@
-"""Addresses of brokers: HOST:PORT, an IPv6 host in brackets."""
+"""Addresses of services: HOST:PORT, an IPv6 host in brackets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines of the server: for people, or as JSON for programs."""
+"""Log lines of services: for people, or as JSON for programs."""
 
 from __future__ import annotations
 
