@@ -13,7 +13,7 @@ its neighbours is a hint, and a wrong hint costs a redirect.
     lane                       streams to the owner of a segment, one after the other
     caller, routes             single calls, the way to whoever can answer them
     connections, failures, protocol, settings     gRPC, the URL, TLS and tokens; errors as the types that they were
-    batches, values, names, confirmations, errors
+    batches, values, names, confirmations, deadlines, errors
     blocking                   the facade for threads without a loop
 
 What it promises. A confirmed message is stored once, however often it had to be sent, and a producer's messages are in

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from controller.client.errors import InvalidRequest
@@ -25,6 +25,8 @@ class Acknowledging:
     """The messages it is about; of a cumulative one, the last."""
     is_cumulative: bool
     outcome: asyncio.Future[None]
+    due_s: float
+    """When it is given up, by the clock of the event loop."""
     held_back: set[Position] = field(default_factory=set)
     """Entries of which copies were held back: delivered again, if it fails."""
 
@@ -49,12 +51,15 @@ class Acks:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)
 
-    def add(self, acks: Sequence[pb.Ack], ids: Iterable[MessageId], txn_id: str, is_cumulative: bool) -> Acknowledging:
+    def add(
+        self, acks: Sequence[pb.Ack], ids: Iterable[MessageId], txn_id: str, is_cumulative: bool, timeout_s: float
+    ) -> Acknowledging:
         """Another one, to be sent behind the others."""
+        loop = asyncio.get_running_loop()
         self._last_request_id += 1
         request = pb.Acknowledge(request_id=self._last_request_id, acks=acks, txn_id=txn_id)
-        outcome = asyncio.get_running_loop().create_future()
-        added = Acknowledging(request, frozenset(ids), is_cumulative, outcome)
+        due_s = loop.time() + timeout_s
+        added = Acknowledging(request, frozenset(ids), is_cumulative, loop.create_future(), due_s)
         self._waiting.append(added)
         if is_cumulative:
             self._cumulative[self._last_request_id] = added
@@ -99,9 +104,9 @@ class Acks:
             return found
         return next((each for each in self._cumulative.values() if each.is_about(message)), None)
 
-    def outcomes(self) -> Iterator[asyncio.Future[None]]:
-        """Of all that are not answered."""
-        yield from (ack.outcome for ack in (*self._sent.values(), *self._waiting))
+    def unanswered(self) -> list[Acknowledging]:
+        """All that are not answered."""
+        return [*self._sent.values(), *self._waiting]
 
     def _forget(self, ack: Acknowledging) -> None:
         self._cumulative.pop(ack.request.request_id, None)

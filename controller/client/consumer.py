@@ -14,6 +14,7 @@ from controller.client.acks import Acknowledging, Acks, cumulative, individual
 from controller.client.batches import unpack
 from controller.client.caller import PASSING, Caller
 from controller.client.confirmations import Confirmation, fail
+from controller.client.deadlines import Deadlines
 from controller.client.errors import (
     AckUnconfirmed,
     BrokerFailed,
@@ -72,6 +73,7 @@ class Consumer:
         self._options = options
         self._inbox = Inbox()
         self._acks = Acks()
+        self._deadlines = Deadlines(self._acks.unanswered, self._give_up)
         self._nacks: dict[Position, None] = {}
         self._used = 0
         """Entries that were handed out and not replaced by permits."""
@@ -198,9 +200,9 @@ class Consumer:
         if txn is not None:
             txn.check_usable("acknowledge")
         ids = [message.id for message in messages]
-        ack = self._acks.add(acks, ids, "" if txn is None else str(txn.id), is_cumulative)
-        timer = asyncio.get_running_loop().call_later(self._caller.request_timeout_s, self._give_up, ack)
-        ack.outcome.add_done_callback(lambda _: timer.cancel())
+        txn_id = "" if txn is None else str(txn.id)
+        ack = self._acks.add(acks, ids, txn_id, is_cumulative, self._caller.request_timeout_s)
+        self._deadlines.watch(ack.due_s)
         if txn is not None:
             txn.register(ack.outcome)
         ack.held_back, gone = self._inbox.drop(ack.is_about)
@@ -347,7 +349,8 @@ class Consumer:
     def _end(self, task: asyncio.Task[None]) -> None:
         """The lane has ended: nothing more comes, and nothing more is answered."""
         self._ended = as_error(task, f"consumer of {self.subscription!r} of {self.segment}")
-        for outcome in list(self._acks.outcomes()):
-            fail(outcome, self._ended)
+        self._deadlines.stop()
+        for ack in self._acks.unanswered():
+            fail(ack.outcome, self._ended)
         self._inbox.clear()
         self._arrived.set()

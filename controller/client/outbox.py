@@ -42,6 +42,8 @@ class Outgoing:
     txn_id: str
     outcome: asyncio.Future[Sent]
     size_bytes: int
+    due_s: float
+    """When it is given up, by the clock of the event loop."""
     was_sent: bool = False
     """Whether a broker may have it."""
 
@@ -178,11 +180,11 @@ class Outbox:
         while self._waiting and self._waiting[0].outcome.done():
             self._count(self._waiting.popleft(), -1)
 
-    def outcomes(self) -> Iterator[asyncio.Future[Sent]]:
-        """Of everything that is here."""
+    def messages(self) -> Iterator[Outgoing]:
+        """Everything that is here."""
         for parcel in (*self._refused, *self._sent, *self._unsent):
-            yield from (message.outcome for message in parcel.messages)
-        yield from (message.outcome for message in self._waiting)
+            yield from parcel.messages
+        yield from self._waiting
 
     def clear(self) -> None:
         """Nothing more will be sent."""

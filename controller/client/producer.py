@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from controller.client.batches import Content
 from controller.client.caller import Caller
 from controller.client.confirmations import Confirmation, fail
+from controller.client.deadlines import Deadlines
 from controller.client.errors import (
     BrokerFailed,
     BrokersUnavailable,
@@ -90,6 +91,7 @@ class Producer:
             limits.request_bytes_max // 2,
         )
         self._outbox = Outbox(packing)
+        self._deadlines = Deadlines(self._outbox.messages, self._give_up)
         self._window = pb.Window()
         self._backoff = Backoff(caller.pace)
         self._refusal: TxnError | None = None
@@ -137,9 +139,9 @@ class Producer:
         loop = asyncio.get_running_loop()
         number = self._take_number(sequence_id)
         txn_id = "" if txn is None else str(txn.id)
-        message = Outgoing(number, content, txn_id, loop.create_future(), content.size_bytes)
-        timer = loop.call_later(self._caller.request_timeout_s, self._give_up, message)
-        message.outcome.add_done_callback(lambda _: timer.cancel())
+        due_s = loop.time() + self._caller.request_timeout_s
+        message = Outgoing(number, content, txn_id, loop.create_future(), content.size_bytes, due_s)
+        self._deadlines.watch(due_s)
         if txn is not None:
             txn.register(message.outcome)
         self._outbox.add(message)
@@ -154,7 +156,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Returns when everything that was sent until now is confirmed, or has failed."""
-        outcomes = list(self._outbox.outcomes())
+        outcomes = [message.outcome for message in self._outbox.messages()]
         if outcomes:
             await asyncio.wait(outcomes)
 
@@ -286,7 +288,8 @@ class Producer:
     def _end(self, task: asyncio.Task[None]) -> None:
         """The lane has ended: nothing more will be confirmed."""
         self._ended = as_error(task, f"producer {self.name!r} of {self.segment}")
-        for outcome in list(self._outbox.outcomes()):
-            fail(outcome, self._ended)
+        self._deadlines.stop()
+        for message in list(self._outbox.messages()):
+            fail(message.outcome, self._ended)
         self._outbox.clear()
         self._room.set()

@@ -78,10 +78,13 @@ class Coordinator:
         layout: Layout,
         drained: Collection[int],
         options: Options,
+        members_changed: Callable[[], None],
     ) -> None:
         self.name = name
         self._store = store
         self._options = options
+        self._members_changed = members_changed
+        """Told when consumers have come or gone."""
         self._clock = store.pace.clock
         self._group = Group.restored(stored.record, stored.members, layout, drained)
         """What is durable."""
@@ -223,6 +226,8 @@ class Coordinator:
                 )
             self._group = after
             self._tell(after.differing(before) | arrivals)
+            if after.assignment.keys() != before.assignment.keys():
+                self._members_changed()
             self._fulfilled = wishes
             self._bell.ring()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -26,7 +26,8 @@ class Subscriptions:
     """`async with Subscriptions(grant, topic, layout, drained, pace=pace) as subscriptions`: restored in the block.
 
     `drained` says for each subscription which segments it has wholly acknowledged. At the end of the block everybody
-    who is connected is told to go elsewhere; nothing that is durable changes.
+    who is connected is told to go elsewhere; nothing that is durable changes. `members_changed` is called when
+    consumers have come to a subscription, or are gone from it for good.
     """
 
     def __init__(
@@ -38,10 +39,12 @@ class Subscriptions:
         *,
         pace: Pace,
         options: Options | None = None,
+        members_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.topic = topic
         self._store = SubscriptionStore(grant, topic, pace)
         self._options = options or Options()
+        self._members_changed = members_changed
         self._layout = layout
         self._drained: dict[str, Collection[int]] = dict(drained or {})
         self._kinds: dict[str, SubscriptionKind] = {}
@@ -80,15 +83,19 @@ class Subscriptions:
 
     # -- subscriptions
 
+    def check_room(self, name: str) -> None:
+        """LimitReached if there can be no other subscription."""
+        if name not in self.names and len(self.names) >= SUBSCRIPTIONS_MAX:
+            raise LimitReached(
+                f"{self.topic} has {SUBSCRIPTIONS_MAX} subscriptions (SUBSCRIPTIONS_MAX): delete some first"
+            )
+
     async def create(self, name: str, kind: SubscriptionKind) -> None:
         """Records a subscription: durable when this returns. One that is recorded already stays as it is.
 
         WrongKind if that one is of another kind. Its cursors are the caller's to make, before and behind this.
         """
-        if name not in self.names and len(self.names) >= SUBSCRIPTIONS_MAX:
-            raise LimitReached(
-                f"{self.topic} has {SUBSCRIPTIONS_MAX} subscriptions (SUBSCRIPTIONS_MAX): delete some first"
-            )
+        self.check_room(name)
         async with self._changing:
             stored = await self._store.create(name, kind)
             if name not in self._kinds:
@@ -158,7 +165,9 @@ class Subscriptions:
         if not stored.record.kind.is_divided:
             return
         drained = self._drained.get(name, NOTHING)
-        coordinator = Coordinator(self._store, name, stored, self._layout, drained, self._options)
+        coordinator = Coordinator(
+            self._store, name, stored, self._layout, drained, self._options, self._members_changed
+        )
         task = asyncio.ensure_future(coordinator.run())
         self._coordinators[name], self._tasks[name] = coordinator, task
         task.add_done_callback(lambda _: self._ended(name, task))

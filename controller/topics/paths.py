@@ -6,6 +6,7 @@
     …/subscriptions/SUBSCRIPTION                                  a subscription: its kind, and who reads what
     …/subscriptions/SUBSCRIPTION/consumers/CONSUMER               a consumer's session
     …/segments/ID/load                                            what a segment's owner measured
+    …/segments/ID/drained/SUBSCRIPTION                            that a subscription has read it to its end
 
 Every part that users name is encoded, so that no name runs into another.
 """
@@ -20,6 +21,12 @@ from metastore.interface import Index, Range, children_of
 
 BY_PROPERTY = "topics-by-property"
 """Of topics' records: a namespace's topics that have a property with a value."""
+TOPICS_BY_PATH = "topics"
+"""Of topics' records, and of operations: all topics there are, or are to be, or are on their way out."""
+LEADERS_BY_TOPIC = "topic-leaders"
+"""Of leaders' grants: who leads which topic."""
+REPORTS_BY_TOPIC = "topic-reports"
+"""Of what owners of segments report: a topic's loads, and what is drained."""
 
 
 def partition(topic: TopicName) -> str:
@@ -100,9 +107,25 @@ def load_key(topic: TopicName, segment_id: int) -> str:
     return f"{loads_path(topic)}/{segment_id}/load"
 
 
+def drained_key(topic: TopicName, segment_id: int, subscription: str) -> str:
+    """That a subscription has acknowledged all of a sealed segment."""
+    return f"{loads_path(topic)}/{segment_id}/drained/{checked(subscription, 'subscription')}"
+
+
 def segment_id_of_key(key: str) -> int:
-    """The segment whose load a key is that of."""
+    """The segment whose load, or of which something else below `loads_path`, a key is that of."""
     return int(key.split("/")[6])
+
+
+def drained_of_key(key: str) -> str | None:
+    """The subscription that has read a segment to its end; None if the key says something else of the segment."""
+    parts = key.split("/")
+    return decoded(parts[8]) if len(parts) == 9 and parts[7] == "drained" else None
+
+
+def report_indexes(topic: TopicName) -> tuple[Index, ...]:
+    """The index entries of what is reported of a topic's segments."""
+    return ((REPORTS_BY_TOPIC, topic.path),)
 
 
 def property_key(namespace: NamespaceName, name: str, value: str) -> str:
@@ -112,7 +135,13 @@ def property_key(namespace: NamespaceName, name: str, value: str) -> str:
 
 def indexes(topic: TopicName, properties: Mapping[str, str]) -> tuple[Index, ...]:
     """The index entries of a topic's record."""
-    return tuple((BY_PROPERTY, property_key(topic.parent, name, value)) for name, value in sorted(properties.items()))
+    by_property = ((BY_PROPERTY, property_key(topic.parent, name, value)) for name, value in sorted(properties.items()))
+    return ((TOPICS_BY_PATH, topic.path), *by_property)
+
+
+def operation_indexes(topic: TopicName) -> tuple[Index, ...]:
+    """The index entries of an operation's record: while there is one somebody has to lead the topic."""
+    return ((TOPICS_BY_PATH, topic.path),)
 
 
 def checked(name: str, what: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.layout import Layout, TopicName, TopicRecord
 from controller.watches.lives import is_same_life
-from metastore.interface import Version
+from metastore.interface import ABSENT, Version
 from txn.hosting import Owner
 
 
@@ -29,7 +29,7 @@ class TopicState:
     """Its name as a scalable topic, however it was asked for."""
     layout: Layout
     version_id: int
-    """Of the topic's record, 0 without one. Within a life of the topic it grows with the epoch, and over all lives."""
+    """Of the topic's record, ABSENT without one. Within a life of the topic it grows with the epoch, and over all lives."""
     leader: Owner | None = None
     """Who leads the topic; None while nobody does."""
     owners: Mapping[int, Owner] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class Picture:
 
     @property
     def version_id(self) -> int:
-        """Of the newest record that was ever seen; 0 without one."""
-        return 0 if self.version is None else self.version.version_id
+        """Of the newest record that was ever seen; ABSENT without one."""
+        return ABSENT if self.version is None else self.version.version_id
 
     @property
     def state(self) -> TopicState | None:

@@ -15,7 +15,7 @@ from controller.watches.owners import SegmentOwners
 from controller.watches.pictures import Picture, TopicGone, TopicState
 from controller.watches.sharing import Follower, Lease, Shared
 from metastore.coordination import Backoff, ForeignRecord, Pace, View
-from metastore.interface import MetadataStore, Record, Retriable, exactly
+from metastore.interface import ABSENT, MetadataStore, Record, Retriable, exactly
 from txn.hosting import Owner
 from txn.model.errors import RecordDamaged
 
@@ -39,6 +39,8 @@ class TopicFollower(Follower):
         self.pace = pace
         self._owners = owners
         self.picture = Picture(topic)
+        self.news = 0
+        """How often the store has told something, be it that nothing is different."""
         self._views_to_come = 2
         self._have_owners_changed = asyncio.Event()
 
@@ -46,6 +48,10 @@ class TopicFollower(Follower):
     def is_ready(self) -> bool:
         """Whether the picture shows what there was at some time since it was made."""
         return not self._views_to_come
+
+    async def wait_news(self, known: int) -> None:
+        """Returns when there is news beyond what is known, or when there will be none."""
+        await self.bell.until(lambda: self.news != known or self.failure is not None)
 
     async def follow(self) -> None:
         """Follows until cancelled."""
@@ -92,9 +98,9 @@ class TopicFollower(Follower):
 
     def _show(self, picture: Picture, is_first: bool) -> None:
         self._views_to_come -= is_first
-        if picture != self.picture or (is_first and self.is_ready):
-            self.picture = picture
-            self.bell.ring()
+        self.picture = picture
+        self.news += 1
+        self.bell.ring()
 
 
 class TopicSession:
@@ -140,20 +146,23 @@ class TopicSession:
         raise StopAsyncIteration
 
     async def _look(self) -> None:
-        """Before it is said that there is no topic: one that is there already may not have been seen yet."""
+        """Before it is said that there is no topic: one that is there already may not have been seen yet.
+
+        Each time there is news it is looked for again, for what was found may be gone before it is ever seen.
+        """
         follower, backoff = self._follower, Backoff(self._follower.pace)
-        while True:
+        while follower.failure is None and follower.picture.record is None:
+            news = follower.news
             try:
                 found = await follower.store.get(follower.topic.path, partition_key=paths.partition(follower.topic))
-                break
             except Retriable as error:
                 logger.info("looking for %s once more, after %s", follower.topic, error)
-            await backoff.pause()
-        if found is not None and found.value:
+                await backoff.pause()
+                continue
+            if found is None or not found.value:
+                return
             self._seen = max(self._seen, found.version.version_id)
-            await follower.bell.until(
-                lambda: follower.picture.version_id >= self._seen or follower.failure is not None
-            )
+            await follower.wait_news(news)
 
     def _next(self, picture: Picture) -> TopicEvent | None:
         """What is to be told next; None if nothing is."""
@@ -162,10 +171,10 @@ class TopicSession:
             if self._otherwise is None:
                 gone = TopicGone()
                 return None if self._told == gone else gone
-            state = TopicState(picture.topic, self._otherwise, 0)
+            state = TopicState(picture.topic, self._otherwise, ABSENT)
         elif picture.version_id < self._seen:
             return None
-        elif isinstance(self._told, TopicState) and self._told.version_id and picture.life != self._life:
+        elif isinstance(self._told, TopicState) and self._told.version_id != ABSENT and picture.life != self._life:
             return TopicGone()  # it was deleted and created in the meantime
         self._life = picture.life
         return None if state == self._told else state
@@ -205,7 +214,7 @@ class TopicWatches:
         """How many topics are followed for them."""
         return len(self._shared)
 
-    def open(self, topic: TopicName, *, seen: int = 0, otherwise: Layout | None = None) -> TopicSession:
+    def open(self, topic: TopicName, *, seen: int = ABSENT, otherwise: Layout | None = None) -> TopicSession:
         """A session that watches a topic, named in any way but as a partition; see `TopicSession`."""
         if topic.scalable != topic and topic.partition is not None:
             raise InvalidName(f"{topic} names an individual partition: watch {topic.base}")

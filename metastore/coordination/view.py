@@ -39,6 +39,11 @@ class View:
         pace: Pace,
     ) -> None:
         self.records: Mapping[str, Record] = {}
+        self.departed: Mapping[str, Record] = {}
+        """Records that the last news took out of the range of an index, as they are from then on, where that was told.
+        What is in neither was deleted, or went while nobody watched."""
+        self.snapshots = 0
+        """How often all was told anew: what had gone before that, and never was in `records`, is in no news."""
         self._records: dict[str, Record] = {}
         self._snapshot: dict[str, Record] | None = None
         """What has come of a snapshot that is not complete."""
@@ -71,6 +76,8 @@ class View:
 
     def _take(self, batch: WatchBatch) -> frozenset[str] | None:
         """The keys that a batch changes; None if it makes no state whole."""
+        departed: dict[str, Record] = {}
+        self.departed = departed
         match batch.kind:
             case BatchKind.SNAPSHOT_BEGIN:
                 self._snapshot = {}
@@ -84,10 +91,13 @@ class View:
                 return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
             case BatchKind.CHANGES:
                 for change in batch.changes:
-                    if change.record is None or change.kind is ChangeKind.LEFT:
-                        self._records.pop(change.key, None)
-                    else:
+                    departed.pop(change.key, None)
+                    if change.record is not None and change.kind is not ChangeKind.LEFT:
                         self._records[change.key] = change.record
+                        continue
+                    self._records.pop(change.key, None)
+                    if change.record is not None:
+                        departed[change.key] = change.record
                 return frozenset(change.key for change in batch.changes)
             case BatchKind.PROGRESS:
                 pass
@@ -96,6 +106,7 @@ class View:
     def _replace(self, records: dict[str, Record]) -> None:
         self.records = self._records = records
         self._snapshot = None
+        self.snapshots += 1
 
     async def close(self) -> None:
         """Ends the watch."""

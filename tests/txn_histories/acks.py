@@ -87,6 +87,9 @@ class AckJudge:
     def _state(self, call: Acknowledging) -> TxnState:
         return TxnState.COMMITTED if call.txn is None else self._outcomes[call.txn].state
 
+    def _may_count(self, call: Acknowledging) -> bool:
+        return call.txn is None or self._outcomes[call.txn].may_be_committed
+
     def _is_whole(self, position: Position, units: frozenset[int]) -> bool:
         return len(units) >= self._count(position)
 
@@ -166,7 +169,7 @@ class AckJudge:
             units: frozenset[int] = frozenset()
             is_aborted = False
             for call, some in self._covering(position):
-                if self._state(call) is TxnState.COMMITTED:
+                if self._may_count(call):
                     units |= some
                 else:
                     is_aborted = True
@@ -180,9 +183,14 @@ class AckJudge:
         """In the end a delivery skips just those messages of a batch that are acknowledged."""
         if self._count(delivery.position) == 1:
             return
-        effective = [each for each in self._covering(delivery.position) if self._state(each[0]) is TxnState.COMMITTED]
-        certain = {unit for call, units in effective if call.fate is Fate.DONE for unit in units}
-        possible = {unit for _, units in effective for unit in units}
+        calls = [*self._covering(delivery.position)]
+        possible = {unit for call, units in calls if self._may_count(call) for unit in units}
+        certain = {
+            unit
+            for call, units in calls
+            if call.fate is Fate.DONE and self._state(call) is TxnState.COMMITTED
+            for unit in units
+        }
         if not certain <= {*delivery.skipped}:
             self._findings.add(Lie.ACK_REDELIVERED, self._name, f"{delivery}; acknowledged: {sorted(certain)}")
         if not {*delivery.skipped} <= possible:
@@ -193,7 +201,11 @@ class AckJudge:
     def _judge_conflicts(self) -> None:
         """Of two calls that want the same message only one gets it, in whatever form they say so."""
         for position, cover in self._covers.items():
-            single = [(call, units) for call, ack, units in cover.calls if not ack.is_cumulative]
+            single = [
+                (call, units)
+                for call, ack, units in cover.calls
+                if not ack.is_cumulative and not self._has_already(call, position, units)
+            ]
             for (one, some), (other, more) in combinations(single, 2):
                 if some & more:
                     self._judge_pair(one, other, f"messages {sorted(some & more)} of {position}")
@@ -203,6 +215,15 @@ class AckJudge:
                         self._judge_pair(call, one, f"{position}, up to {ack.position}")
         for (one, ack), (other, another) in combinations(self._cumulative, 2):
             self._judge_pair(one, other, f"up to {ack.position} and up to {another.position}")
+
+    def _has_already(self, call: Acknowledging, position: Position, units: frozenset[int]) -> bool:
+        """Whether a transaction has said before that it wants everything up to there: repeating it asks for nothing."""
+        return any(
+            earlier.txn == call.txn is not None
+            and earlier.invoked < call.invoked
+            and (ack.position > position or units <= self._reached(ack, position))
+            for earlier, ack in self._cumulative
+        )
 
     def _reached(self, ack: AckOf, position: Position) -> frozenset[int]:
         return self._units(ack) if ack.position == position else frozenset()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from txn.model.header import TxnState
 from txn_histories.history import History
-from txn_histories.notes import Ending, Looked
+from txn_histories.notes import START, Ending, Looked
 from txn_histories.violations import Findings, Lie
 
 FOR_EVER = 1 << 62
@@ -26,6 +26,8 @@ class Outcome:
     """What its header says in the end, if it is there."""
     is_seen: bool = False
     """Something of it was shown in the end."""
+    is_missed: bool = False
+    """Something of it was to be shown in the end if it was committed, and was not."""
 
     @property
     def told(self) -> dict[str, TxnState]:
@@ -50,8 +52,10 @@ class Outcome:
         return self.last or TxnState.ABORTED
 
     @property
-    def is_told(self) -> bool:
-        return bool(self.told)
+    def may_be_committed(self) -> bool:
+        """Whether nothing that is known speaks against it."""
+        is_in_doubt = not self.told and bool(self.commits) and not self.is_missed
+        return self.state is TxnState.COMMITTED or is_in_doubt
 
     @property
     def open_until(self) -> int:
@@ -86,11 +90,13 @@ def outcomes_of(history: History) -> dict[str, Outcome]:
         found[look.txn].looks.append(look)
     for txn, state in history.rest.states.items():
         found[txn].last = state
-    for shown in history.visible.values():
-        for name in shown.values():
-            message = history.messages.get(name)
-            if message is not None and message.txn is not None:
-                found[message.txn].is_seen = True
+    for message in history.messages.values():
+        if message.txn is not None and message.segment in history.read_to_the_end:
+            shown = history.visible.get(message.segment, {})
+            is_seen = any(shown.get(position) == message.name for position in message.seen)
+            is_kept = history.is_kept(message.segment, message.position or START)
+            found[message.txn].is_seen |= is_seen
+            found[message.txn].is_missed |= message.is_accepted and is_kept and not is_seen
     return dict(found)
 
 

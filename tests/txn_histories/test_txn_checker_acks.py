@@ -104,6 +104,25 @@ def test_an_aborted_acknowledgement_that_is_not_delivered_again_is_found() -> No
     assert finished(story, "a", "c") == {Lie.ABORTED_ACK_LOST}
 
 
+@pytest.mark.parametrize("left", [["a", "b", "c"], ["b", "c"]])
+def test_of_a_commit_without_an_answer_nobody_knows_and_what_was_written_tells(left: list[str]) -> None:
+    story, _ = consumed()
+    story.begin("x")
+    story.ack(0, txn="x")
+    story.end("x", TxnState.COMMITTED, None)
+    assert finished(story, *left) == set()
+    for seen in (True, False):
+        story, _ = consumed()
+        story.begin("x")
+        story.ack(0, txn="x")
+        story.send("t-1", 0, segment="t", txn="x")
+        story.end("x", TxnState.COMMITTED, None)
+        story.end_with("t", ["t-1"] * seen)
+        is_acked = "a" not in left
+        wrong = {Lie.ABORTED_ACK_LOST} if is_acked else {Lie.ACK_REDELIVERED}
+        assert finished(story, *left) == (set() if seen == is_acked else wrong)
+
+
 def test_an_aborted_cumulative_acknowledgement_frees_all_it_covered() -> None:
     for left, lies in ((NAMES, set()), (["c"], {Lie.ABORTED_ACK_LOST})):
         story, _ = consumed()
@@ -231,6 +250,21 @@ def test_a_single_entry_below_a_committed_cumulative_acknowledgement_comes_too_l
         story.ack(ack, txn=txn)
         story.commit(txn)
     assert finished(story, "c") == {Lie.CONFLICTING_ACKS}
+
+
+def test_a_transaction_may_repeat_what_it_has_said_cumulatively() -> None:
+    """It passed over what another one had acknowledged; and it does not ask for that again."""
+    for says_so_first, lies in ((True, set()), (False, {Lie.CONFLICTING_ACKS})):
+        story, _ = consumed()
+        story.begin("x")
+        story.ack(0, txn="x")
+        story.commit("x")
+        story.begin("y")
+        if says_so_first:
+            story.ack(AckOf(at(1), is_cumulative=True), txn="y")
+        story.ack(0, txn="y")
+        story.commit("y")
+        assert finished(story, *(["c"] if says_so_first else ["b", "c"])) == lies
 
 
 def test_messages_of_a_batch_are_acknowledged_one_by_one() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from metastore.coordination import Pace
 from metastore.faults import NO_FAULTS, Faults
 from metastore.interface import ABSENT, MetadataStore, OutcomeUnknown, Retriable, UnexpectedVersion
 from txn.coordinator import judgement
 from txn.coordinator.numbering import Numbering
-from txn.coordinator.registry import OpenTransactions
+from txn.coordinator.registry import Found, OpenTransactions
 from txn.model import paths
 from txn.model.errors import CoordinatorUnavailable, InvalidTimeout, TooManyOpenTransactions, TxnNotFound
 from txn.model.header import Cause, Header, TxnState
@@ -30,13 +29,6 @@ class CoordinatorLimits:
     """Open transactions of all coordinators together. Coordinators that begin at the same instant may exceed it by
     what each of them has under way."""
     open_per_owner_max: int = 10_000
-
-
-class Found(NamedTuple):
-    """A header as it is in the store."""
-
-    header: Header
-    version_id: int
 
 
 class Coordinator:
@@ -73,11 +65,11 @@ class Coordinator:
         try:
             txn_id = await self._numbering.next_id()
             self._faults.reach("txn.begin.before")
-            await self._create(txn_id, header)
+            version_id = await self._create(txn_id, header)
             self._faults.reach("txn.begin.after")
         except Retriable as error:
             raise CoordinatorUnavailable(f"no transaction was begun: {error}") from error
-        self._open.note_begun(txn_id, header)
+        self._open.note_begun(txn_id, Found(header, version_id))
         return txn_id
 
     def _check_room(self, owner: str | None) -> None:
@@ -92,19 +84,23 @@ class Coordinator:
                 f"{self._limits.open_per_owner_max} (open_per_owner_max); end some of them"
             )
 
-    async def _create(self, txn_id: TxnId, header: Header) -> None:
+    async def _create(self, txn_id: TxnId, header: Header) -> int:
+        """Puts a new header; its version."""
         key, partition = paths.header_key(txn_id), paths.partition(txn_id)
         try:
-            await self._store.put(
+            result = await self._store.put(
                 key, header.encode(), expected=ABSENT, partition_key=partition, indexes=header.indexes()
             )
+            return result.version.version_id
         except OutcomeUnknown:
             # Nobody else has this id: what is there now is one's own put. If nothing is, it may still come, and
             # then ends at its deadline without ever having been used.
-            if await self._store.get(key, partition_key=partition) is None:
+            record = await self._store.get(key, partition_key=partition, include_value=False)
+            if record is None:
                 raise CoordinatorUnavailable(
                     f"whether transaction {txn_id} was begun is not known: begin another"
                 ) from None
+            return record.version.version_id
 
     async def commit(self, txn_id: TxnId, *, principal: str | None = None) -> Header:
         """Commits. Returns when that is decided, and also if it was before; else the error is the true outcome."""
@@ -135,7 +131,8 @@ class Coordinator:
 
     async def _end(self, txn_id: TxnId, wanted: TxnState, cause: Cause, principal: str | None) -> Header:
         try:
-            found = await self._require(txn_id)
+            # An open header is only ever replaced by the decision: the version says whether it still is the same.
+            found = self._open.get(txn_id) or await self._require(txn_id)
             if cause is not Cause.OPERATOR:
                 judgement.check_owner(txn_id, found.header, principal)
             header = await self._decide(txn_id, wanted, cause, found)

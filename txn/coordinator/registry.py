@@ -30,13 +30,20 @@ class Deadline(NamedTuple):
     txn_id: TxnId
 
 
+class Found(NamedTuple):
+    """A header as it is in the store, or was when it was last seen."""
+
+    header: Header
+    version_id: int
+
+
 class OpenTransactions:
     """The open transactions of all coordinators, by id and by deadline. `follow` keeps it up to date."""
 
     def __init__(self, store: MetadataStore, pace: Pace) -> None:
         self._store = store
         self._pace = pace
-        self._headers: dict[TxnId, Header] = {}
+        self._found: dict[TxnId, Found] = {}
         self._owners: Counter[str] = Counter()
         self._deadlines: list[Deadline] = []
         """A heap; it may name transactions that have ended meanwhile."""
@@ -50,7 +57,7 @@ class OpenTransactions:
     @property
     def count(self) -> int:
         """How many are open."""
-        return len(self._headers)
+        return len(self._found)
 
     def count_of(self, owner: str) -> int:
         """How many of them are a principal's."""
@@ -58,7 +65,11 @@ class OpenTransactions:
 
     def headers(self) -> dict[TxnId, Header]:
         """All of them, as they are now."""
-        return dict(self._headers)
+        return {txn_id: found.header for txn_id, found in self._found.items()}
+
+    def get(self, txn_id: TxnId) -> Found | None:
+        """A transaction that was open when it was last seen; by now it may be decided."""
+        return self._found.get(txn_id)
 
     async def ready(self) -> None:
         """Returns when the registry has seen the store once."""
@@ -69,15 +80,15 @@ class OpenTransactions:
         await self._changed.wait()
         self._changed.clear()
 
-    def note_begun(self, txn_id: TxnId, header: Header) -> None:
+    def note_begun(self, txn_id: TxnId, found: Found) -> None:
         """This process has begun a transaction."""
-        if txn_id not in self._headers:
-            self._add(txn_id, header)
+        if txn_id not in self._found:
+            self._add(txn_id, found)
             self._unconfirmed.add(txn_id)
 
     def note_ended(self, txn_id: TxnId) -> None:
         """This process has ended a transaction."""
-        if txn_id in self._headers:
+        if txn_id in self._found:
             self._unconfirmed.discard(txn_id)
             self._ended.add(txn_id)
             self._remove(txn_id)
@@ -87,8 +98,8 @@ class OpenTransactions:
         view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
         async with view:
             while True:
-                for txn_id, header, _ in sightings(await view.news(), view.records):
-                    self._take(txn_id, header)
+                for txn_id, header, version_id in sightings(await view.news(), view.records):
+                    self._take(txn_id, None if header is None else Found(header, version_id))
                 self._is_ready.set()
                 self._changed.set()
 
@@ -101,44 +112,46 @@ class OpenTransactions:
                 self._unconfirmed.discard(txn_id)
                 self._remove(txn_id)
                 found.append(txn_id)
-            elif txn_id in self._headers:
+            elif txn_id in self._found:
                 found.append(txn_id)
             self._ended.discard(txn_id)
         return found
 
     def retry(self, txn_id: TxnId) -> None:
         """Puts a transaction back among those that will be due."""
-        header = self._headers.get(txn_id)
-        if header is not None:
-            heapq.heappush(self._deadlines, Deadline(header.timeout_ms, txn_id))
+        found = self._found.get(txn_id)
+        if found is not None:
+            heapq.heappush(self._deadlines, Deadline(found.header.timeout_ms, txn_id))
 
     def next_deadline_ms(self) -> int | None:
         """When the next one may run out of time."""
         return self._deadlines[0].timeout_ms if self._deadlines else None
 
-    def _take(self, txn_id: TxnId, header: Header | None) -> None:
+    def _take(self, txn_id: TxnId, found: Found | None) -> None:
         """What the watch says of a transaction: the header while it is open, None from then on."""
         self._unconfirmed.discard(txn_id)
-        if header is None:
+        if found is None:
             self._ended.discard(txn_id)
             self._remove(txn_id)
-        elif txn_id not in self._headers and txn_id not in self._ended:
-            self._add(txn_id, header)
+        elif txn_id not in self._found and txn_id not in self._ended:
+            self._add(txn_id, found)
 
-    def _add(self, txn_id: TxnId, header: Header) -> None:
-        self._headers[txn_id] = header
+    def _add(self, txn_id: TxnId, found: Found) -> None:
+        self._found[txn_id] = found
+        header = found.header
         if header.owner is not None:
             self._owners[header.owner] += 1
         heapq.heappush(self._deadlines, Deadline(header.timeout_ms, txn_id))
         self._changed.set()
 
     def _remove(self, txn_id: TxnId) -> None:
-        header = self._headers.pop(txn_id, None)
-        if header is not None and header.owner is not None:
-            self._owners[header.owner] -= 1
-            if not self._owners[header.owner]:
-                del self._owners[header.owner]
-        if len(self._deadlines) > 2 * len(self._headers) + STALE_DEADLINES_MAX:
-            self._deadlines = [Deadline(each.timeout_ms, txn_id) for txn_id, each in self._headers.items()]
+        found = self._found.pop(txn_id, None)
+        owner = None if found is None else found.header.owner
+        if owner is not None:
+            self._owners[owner] -= 1
+            if not self._owners[owner]:
+                del self._owners[owner]
+        if len(self._deadlines) > 2 * len(self._found) + STALE_DEADLINES_MAX:
+            self._deadlines = [Deadline(each.header.timeout_ms, txn_id) for txn_id, each in self._found.items()]
             heapq.heapify(self._deadlines)
             self._ended.clear()

@@ -109,6 +109,8 @@ async def why(visit: Visit) -> None:
     if found.holder is None and not found.segment.is_known:
         raise TxnNotFound(f"why: nothing here tells of a segment {name!r}: check its name")
     visit.write(Section("horizon", [_horizon_cells(found, visit)], is_fields=True))
+    if found.verdict is Verdict.HELD:
+        visit.say(*horizon.UNCOUNTED)
     limit = visit.arguments.limit
     rows = [_writer_cells(writer) for writer in islice(found.behind, limit)]
     visit.write(Section("behind", rows, "OTHER TRANSACTIONS WITH WRITES TO BE CARRIED OUT"))
@@ -262,7 +264,10 @@ def _horizon_cells(found: Horizon, visit: Visit) -> dict[str, object]:
             "entries": holder.writes.entries,
         }
     if found.verdict is Verdict.HELD:
-        cells |= {"transactions_behind": found.transactions_behind, "entries_behind": found.entries_behind}
+        cells |= {
+            "transactions_behind": found.transactions_behind,
+            "transactional_entries_behind": found.entries_behind,
+        }
     return cells | {"freed_by": horizon.explanation(found, now_ms, knows_owners=knows_owners)}
 
 

@@ -15,6 +15,12 @@ from txn.doctor.texts import duration_text
 from txn.model.header import TxnState
 from txn.model.position import Position
 
+UNCOUNTED = (
+    "Entries without a transaction wait as well, and have no records that would tell of them. All that wait are",
+    "counted by the broker that owns the segment: tidemark_segment_horizon_lag_entries of its metrics.",
+)
+"""What the answer cannot say of a horizon that is held."""
+
 
 class Verdict(Enum):
     """How a segment's read horizon is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -86,9 +86,10 @@ class Host:
         self._measures = measures
         self._bell = Bell()
         self._descriptors = Descriptors(store, self._pace)
-        self._keeper = SessionKeeper(
+        self.keeper = SessionKeeper(
             store, timeout_ms=self.options.session_timeout_ms, identity=broker, pace=self._pace
         )
+        """The broker's one session: whatever else it is to hold may hang on it as well."""
         self._chart = SegmentChart(store, self._pace, self._bell)
         self._outcomes = Outcomes(store, self._pace, measures)
         self.open_transactions = OpenTransactions(store, self._pace)
@@ -104,12 +105,13 @@ class Host:
             store,
             self.coordinator,
             self.open_transactions,
-            self._keeper,
+            self.keeper,
             broker,
             self._pace,
             retention_ms=self.options.retention_ms,
             faults=faults,
         )
+        self._listeners: list[Callable[[str, str], None]] = []
         self._takeover = Takeover(self._make_owning(), self._chart, self._bell)
         self._stack = AsyncExitStack()
 
@@ -123,10 +125,11 @@ class Host:
             self._faults,
             self.options.opening,
             self._measures,
+            self._tell_ends,
         )
         return Owning(
             self._store,
-            self._keeper,
+            self.keeper,
             self._pace,
             self._faults,
             self.broker,
@@ -160,6 +163,14 @@ class Host:
         """How often this broker has begun to serve a segment."""
         return self._takeover.begun
 
+    def listen_to_ends(self, listener: Callable[[str, str], None]) -> None:
+        """Calls with segment and subscription when it may be another answer whether this has read that to its end."""
+        self._listeners.append(listener)
+
+    def _tell_ends(self, segment: str, subscription: str) -> None:
+        for listener in self._listeners:
+            listener(segment, subscription)
+
     def owner(self, segment: str) -> Owner | None:
         """Who owns a segment, as far as this broker has heard."""
         return self._chart.owners.get(segment)
@@ -171,9 +182,13 @@ class Host:
             raise NoBrokerServesSegment(f"no live broker serves {place!r}, so the log of {segment!r} cannot be there")
         return await self._descriptors.create(segment, place)
 
+    async def begin_deletion(self, segment: str) -> Descriptor:
+        """Decides that a segment goes, with all that belongs to it: from then on it does, whoever waits for it."""
+        return await self._descriptors.advance(segment, SegmentState.DELETING)
+
     async def delete(self, segment: str) -> None:
-        """Deletes a segment with all that belongs to it. Once that is decided, it goes on whoever waits for it."""
-        descriptor = await self._descriptors.advance(segment, SegmentState.DELETING)
+        """Deletes a segment, and returns when it is gone."""
+        descriptor = await self.begin_deletion(segment)
         async with self._within(f"{segment!r} is being deleted: ask again until it is gone"):
             while True:
                 await self._bell.until(lambda: not self._shows(descriptor))
@@ -246,9 +261,9 @@ class Host:
 
     async def __aenter__(self) -> Self:
         broker = Broker(self.broker, self.address, frozenset(self._logs))
-        registration = Registration(self._store, GROUP, self.broker, broker.encode(), keeper=self._keeper)
+        registration = Registration(self._store, GROUP, self.broker, broker.encode(), keeper=self.keeper)
         try:
-            await self._stack.enter_async_context(self._keeper)
+            await self._stack.enter_async_context(self.keeper)
             await self._stack.enter_async_context(self._outcomes)
             tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
             for work in (self._chart.follow(), self.open_transactions.follow(), self.sweeper.run()):

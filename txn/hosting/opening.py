@@ -6,7 +6,7 @@ Nothing is read or dispatched before all of it is known, and nothing is left run
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -47,6 +47,8 @@ class Opening:
     faults: Faults
     options: OpeningOptions = field(default_factory=OpeningOptions)
     measures: Measures = NO_MEASURES
+    ends_changed: Callable[[str, str], None] = lambda segment, subscription: None
+    """Told when it may be another answer whether a subscription has read a segment to its end."""
 
     @asynccontextmanager
     async def open(self, descriptor: Descriptor, grant: Grant, log: SegmentLog) -> AsyncIterator[Segment]:
@@ -67,7 +69,14 @@ class Opening:
                 undo.push_async_callback(buffer.close)
                 self.faults.reach("txn.own.buffer.recovered")
                 around = Surroundings(
-                    log, buffer.visibility, grant, self.outcomes, operations, self.pace, self.faults
+                    log,
+                    buffer.visibility,
+                    grant,
+                    self.outcomes,
+                    operations,
+                    self.pace,
+                    self.faults,
+                    lambda subscription: self.ends_changed(log.segment, subscription),
                 )
                 subscriptions = await self._recover_subscriptions(around, undo)
             if log.is_sealed:

@@ -11,6 +11,7 @@ from metastore.coordination import Grant
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.hosting.descriptors import Descriptors
 from txn.hosting.errors import TooManySubscriptions
+from txn.hosting.times import position_of_time
 from txn.model.errors import SegmentUnavailable, TxnError
 from txn.model.position import Position
 from txn.segment.buffer import BufferStats, Published, TransactionBuffer
@@ -104,6 +105,11 @@ class Segment:
         if isinstance(start, InitialPosition):
             start = log.lengths.oldest if start is InitialPosition.EARLIEST else log.lengths.end
         return Reader(log, self._buffer.visibility, start, is_following=is_following)
+
+    async def position_of_time(self, time_ms: int) -> Position:
+        """A bound behind all that was published before that time."""
+        self.check()
+        return await position_of_time(self._log, time_ms)
 
     async def seal(self) -> None:
         """The segment takes no more entries; open transactions go on to their end."""

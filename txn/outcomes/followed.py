@@ -46,10 +46,17 @@ class Following:
         self.txn_id = txn_id
         self.holders = 0
         self.now: Known | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.doubts = 0
+        """How often it was not among the open ones, and the header had to be looked at."""
+        self.look: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self.looked: asyncio.Future[None] = loop.create_future()
         self.decided: asyncio.Future[TxnState] = loop.create_future()
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing more is to be learned."""
+        return self.now is not None and not self.now.is_open
 
     def learn(self, known: Known) -> None:
         """The header was seen."""

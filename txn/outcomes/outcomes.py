@@ -1,15 +1,24 @@
-"""All transactions that a process follows: one header watch for each, as long as it is open and somebody holds it."""
+"""All transactions that a process follows: by one watch of the open ones, and a look at those that are not among them.
+
+What decides a transaction takes its header out of the index of the open ones, and the watch of that index brings the
+header as it is from then on. A header that is not in the index when somebody asks is looked at: it may be decided, or
+never have been there, or be so new that the watch has not told of it yet. The look comes after all that the watch had
+told: what is open by it will be told to be decided; but for stores whose watches leave out what is over when they come
+to tell it: there such a header is watched by itself. Where the watch cannot say what has become of a transaction,
+because it was lost for a while, the header is looked at again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from metastore.coordination import Pace, View
-from metastore.interface import MetadataStore, exactly
+from metastore.coordination import Backoff, Pace, View
+from metastore.interface import ALL, MetadataStore, Record, Retriable, exactly
 from txn.model import paths
-from txn.model.errors import SegmentUnavailable, TooManyOpenTransactions
+from txn.model.errors import RecordDamaged, SegmentUnavailable, TooManyOpenTransactions
 from txn.model.ids import TxnId
 from txn.outcomes.followed import Followed, Following, Known
 
@@ -39,7 +48,10 @@ class Outcomes:
         self._pace = pace
         self._measures = measures
         self._followed_max = followed_max
-        self._following: dict[TxnId, Following] = {}
+        self._following: dict[str, Following] = {}
+        """By the keys of the headers."""
+        self._view: View | None = None
+        """The headers of all open transactions; from the first who asks on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -52,50 +64,124 @@ class Outcomes:
         """Takes hold of a transaction, without waiting. TooManyOpenTransactions at the limit (FOLLOWED_MAX)."""
         if self._is_closed:
             raise SegmentUnavailable(f"this process has ended: it does not learn what becomes of {txn_id}")
-        following = self._following.get(txn_id)
+        key = paths.header_key(txn_id)
+        following = self._following.get(key)
         if following is None:
             if len(self._following) >= self._followed_max:
                 raise TooManyOpenTransactions(
                     f"{len(self._following)} transactions are followed here: at most {self._followed_max} "
                     f"(FOLLOWED_MAX), so {txn_id} has to wait; try again when others have ended"
                 )
-            following = self._following[txn_id] = Following(txn_id)
-            following.task = asyncio.ensure_future(self._watch(following))
-            self._tasks.add(following.task)
-            following.task.add_done_callback(self._tasks.discard)
+            following = self._following[key] = Following(txn_id)
+            self._begin(key, following)
         following.holders += 1
         return Followed(following, self._release)
+
+    def _begin(self, key: str, following: Following) -> None:
+        """The first look, which takes no time if the transaction is known to be open."""
+        if self._view is None:
+            self._view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
+            self._start(self._watch(self._view))
+        elif self._view.snapshots:  # else it comes with the first
+            self._see(key, following, self._view.records.get(key))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _release(self, following: Following) -> None:
         following.holders -= 1
         if not following.holders:
-            self._forget(following)
-            assert following.task is not None
-            following.task.cancel()
-            following.fail(SegmentUnavailable(f"{following.txn_id} was let go of while somebody still waited for it"))
+            text = f"{following.txn_id} was let go of while somebody still waited for it"
+            self._let_go(following, SegmentUnavailable(text))
 
-    def _forget(self, following: Following) -> None:
-        if self._following.get(following.txn_id) is following:
-            del self._following[following.txn_id]
+    def _let_go(self, following: Following, error: Exception) -> None:
+        key = paths.header_key(following.txn_id)
+        if self._following.get(key) is following:
+            del self._following[key]
+        if following.look is not None:
+            following.look.cancel()
+        following.fail(error)
 
-    async def _watch(self, following: Following) -> None:
-        """Follows the header until the decision."""
-        key, partition = paths.header_key(following.txn_id), paths.partition(following.txn_id)
+    # -- the watch
+
+    async def _watch(self, view: View) -> None:
+        """Follows the headers of all open transactions."""
+        snapshots = 0
         try:
-            async with View(self._store, exactly(key), partition_key=partition, pace=self._pace) as view:
-                while following.now is None or following.now.is_open:
-                    await view.news()
-                    following.learn(Known.of_record(view.records.get(key)))
-            self._measure(following)
+            async with view:
+                while True:
+                    news: Iterable[str] = await view.news()
+                    if view.snapshots != snapshots:
+                        snapshots = view.snapshots
+                        news = list(self._following)
+                    for key in news:
+                        following = self._following.get(key)
+                        if following is not None and not following.is_decided:
+                            self._see(key, following, view.records.get(key) or view.departed.get(key))
         except Exception as error:
             # The next who asks begins anew; those who wait now are told.
-            self._forget(following)
-            following.fail(error)
+            self._view = None
+            for following in list(self._following.values()):
+                self._let_go(following, error)
 
-    def _measure(self, following: Following) -> None:
+    def _see(self, key: str, following: Following, record: Record | None) -> None:
+        """What the watch shows of a transaction; without a record its header is looked at."""
+        if record is not None:
+            self._learn(following, record)
+            return
+        following.doubts += 1
+        if following.look is None:
+            tells_all = self._store.capabilities.watches_every_change
+            following.look = self._start((self._look if tells_all else self._look_on)(key, following))
+
+    async def _look(self, key: str, following: Following) -> None:
+        """Looks at a header, and again if there is a new reason to."""
+        backoff, doubts = Backoff(self._pace), 0
+        try:
+            while doubts != following.doubts and not following.is_decided:
+                doubts = following.doubts
+                try:
+                    record = await self._store.get(key, partition_key=paths.partition(following.txn_id))
+                except Retriable:
+                    doubts = 0
+                    await backoff.pause()
+                else:
+                    if not following.is_decided:
+                        self._learn(following, record)
+        except Exception as error:
+            self._let_go(following, error)
+        finally:
+            following.look = None
+
+    async def _look_on(self, key: str, following: Following) -> None:
+        """Looks at a header until it is decided: where a watch tells only what has become of a record in the end, it
+        says nothing of one that is in the index and out of it again before it was told."""
+        partition = paths.partition(following.txn_id)
+        try:
+            async with View(self._store, exactly(key), partition_key=partition, pace=self._pace) as view:
+                while not following.is_decided:
+                    await view.news()
+                    if not following.is_decided:
+                        self._learn(following, view.records.get(key))
+        except Exception as error:
+            self._let_go(following, error)
+        finally:
+            following.look = None
+
+    def _learn(self, following: Following, record: Record | None) -> None:
+        try:
+            following.learn(Known.of_record(record))
+        except RecordDamaged as error:
+            self._let_go(following, error)
+            return
         header = following.now.header if following.now is not None else None
         if self._measures is not None and header is not None and header.finalized_ms is not None:
             self._measures.outcome_learned(max(0, self._pace.clock.wall_ms() - header.finalized_ms))
+
+    # -- the end
 
     async def close(self) -> None:
         """Follows nothing any more. Who still waits is told that this process has ended."""

@@ -30,7 +30,6 @@ from metastore.interface import (
     OutcomeUnknown,
     Put,
     StoreError,
-    children_of,
     exactly,
 )
 from metastore.interface import Operation as StoreOperation
@@ -221,7 +220,7 @@ class OperationRecords:
         All that was put before the call is there; a put that was not answered may still come.
         """
         found = []
-        everything = children_of(paths.operations_path(txn_id))
+        everything = paths.below(paths.operations_path(txn_id), self._store.key_sorting)
         async for record in self._store.scan(everything, partition_key=paths.partition(txn_id)):
             operation = Operation.decode(record.value or b"")
             if operation.segment == self.segment and operation.subscription == subscription:

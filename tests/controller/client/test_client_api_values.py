@@ -177,7 +177,7 @@ def test_whatever_happens_each_message_is_stored_once_or_given_up(
         for event in events:
             if event == "add":
                 content = Content(b"x", {})
-                messages.append(Outgoing(len(messages), content, "", loop.create_future(), content.size_bytes))
+                messages.append(Outgoing(len(messages), content, "", loop.create_future(), content.size_bytes, 0.0))
                 outbox.add(messages[-1])
             elif event == "take":
                 take()

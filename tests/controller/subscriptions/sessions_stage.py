@@ -71,11 +71,15 @@ class Client:
 class Leader:
     """A process that leads the topic."""
 
-    def __init__(self, world: World, process: Process, grant: Grant, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self, world: World, process: Process, grant: Grant, subscriptions: Subscriptions, counts: list[int]
+    ) -> None:
         self.world = world
         self.process = process
         self.grant = grant
         self.subscriptions = subscriptions
+        self.counts = counts
+        """How many consumers there were whenever that was said to have changed."""
 
     @classmethod
     async def elected(
@@ -95,10 +99,19 @@ class Leader:
         campaign = process.start(election.campaign())
         await settle()
         grant = await campaign
-        subscriptions = Subscriptions(grant, TOPIC, layout, drained, pace=process.pace, options=options)
+        counts: list[int] = []
+        subscriptions = Subscriptions(
+            grant,
+            TOPIC,
+            layout,
+            drained,
+            pace=process.pace,
+            options=options,
+            members_changed=lambda: counts.append(sum(subscriptions.consumers().values())),
+        )
         await subscriptions.__aenter__()
         world.tasks += subscriptions._tasks.values()
-        leader = cls(world, process, grant, subscriptions)
+        leader = cls(world, process, grant, subscriptions, counts)
         if create:
             await leader.create(NAME)
         return leader

@@ -114,6 +114,23 @@ def test_each_has_a_grace_of_its_own() -> None:
     run(scenario)
 
 
+def test_it_is_said_when_there_are_more_or_fewer_consumers() -> None:
+    """By that the topic is scaled; those in grace count."""
+
+    async def scenario(world: World) -> None:
+        leader = await Leader.elected(world, FOUR)
+        one = await leader.join("c1")
+        two = await leader.join("c2")
+        one.disconnect()
+        await leader.join("c1")
+        await two.leave()
+        leader.subscriptions.on_drained(NAME, {0})
+        await leader.subscriptions.settled()
+        assert leader.counts == [1, 2, 1]
+
+    run(scenario)
+
+
 def test_h10_who_leaves_frees_its_segments_at_once() -> None:
     """In Pulsar no message says it: a closed consumer keeps them until its connection goes, and for a grace more."""
 

@@ -136,6 +136,11 @@ def test_a_write_whose_answer_is_lost_is_looked_up(lacks: tuple[str, ...], is_ap
             await world.pass_ms(1_000)
         assert (await join).last.generation == leader.generation == 2
         assert await leader.recorded() == ["c1", "c2"]
+        record = await leader.process.store.get(
+            paths.subscription_key(TOPIC, NAME), partition_key=paths.partition(TOPIC)
+        )
+        assert record is not None
+        assert record.version.modifications == 2  # it is not written again where it was
 
     run(scenario, lacks=lacks)
 

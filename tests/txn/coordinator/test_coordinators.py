@@ -79,6 +79,23 @@ def test_of_a_commit_and_an_abort_at_the_same_time_one_wins_and_both_know_which(
     run(scenario)
 
 
+def test_an_open_transaction_is_decided_without_a_look_at_it_and_a_decided_one_is_looked_at() -> None:
+    async def scenario(world: World) -> None:
+        first, second, third = world.process(), world.process(), world.process()
+        one, other = await coordinator(first), await coordinator(second)
+        txn_id, another = await one.begin(TIMEOUT_MS), await one.begin(TIMEOUT_MS)
+        await settle()
+        looks = first.script.arrivals["memory.get.before"]
+        await one.commit(txn_id)
+        assert first.script.arrivals["memory.get.before"] == looks
+        blind = Coordinator(third.store, 2, OpenTransactions(third.store, third.pace), pace=third.pace)
+        await blind.abort(another)
+        with pytest.raises(TxnAlreadyAborted):
+            await other.commit(another)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("applies", [False, True])
 def test_a_lost_answer_to_a_decision_is_made_up_by_a_read(applies: bool) -> None:
     async def scenario(world: World) -> None:
@@ -201,9 +218,12 @@ def test_while_the_store_is_away_calls_fail_and_may_be_repeated() -> None:
         process = world.process()
         one = await coordinator(process)
         txn_id = await one.begin(TIMEOUT_MS)
-        process.script.fail("get", Unavailable("no leader"), prefix="/txn/")
+        process.script.fail("put", Unavailable("no leader"), prefix="/txn/")
         with pytest.raises(CoordinatorUnavailable, match="no leader"):
             await one.commit(txn_id)
+        process.script.fail("get", Unavailable("no leader"), prefix="/txn/")
+        with pytest.raises(CoordinatorUnavailable, match="no leader"):
+            await one.describe(txn_id)
         process.script.fail("put", Unavailable("no leader"), prefix="/txn/")
         with pytest.raises(CoordinatorUnavailable, match="no leader"):
             await one.begin(TIMEOUT_MS)

@@ -88,11 +88,12 @@ def test_why(doctor: Doctor, staged: Transactions) -> None:
     [horizon, behind] = doctor.json("why", ORDERS)
     assert (horizon["type"], horizon["horizon"]) == ("horizon", "held")
     assert (horizon["transaction"], horizon["owner"], horizon["first_entry"]) == (staged.holder, "ann", "3:0")
-    assert (horizon["transactions_behind"], horizon["entries_behind"]) == (1, 2)
+    assert (horizon["transactions_behind"], horizon["transactional_entries_behind"]) == (1, 2)
     assert (behind["type"], behind["transaction"], behind["first_entry"]) == ("behind", staged.behind, "3:3")
     text = doctor.run("why", ORDERS)
     assert "a commit or an abort by its owner ann" in text
     assert "OTHER TRANSACTIONS" in text
+    assert "Entries without a transaction wait as well" in text
     assert "check its name" in doctor.run("why", "segment://nowhere", code=EXIT_FAILURE)
 
 

@@ -187,7 +187,7 @@ def test_h11_a_recovery_that_fails_is_tried_again_until_it_succeeds() -> None:
         (other,) = [each for each in client.made if each is not owner]
         for method in ("watch", "get", "list"):
             other.process.script.fail(method, Unavailable("away"), prefix="/segments/", times=4)
-        other.process.script.fail("watch", Unavailable("away"), prefix=paths.HEADERS, times=4)
+        other.process.script.fail("watch", Unavailable("away"), times=4)
         await owner.kill()
         assert await client.read(S) == []
         await client.commit(txn_id)

@@ -22,7 +22,8 @@ async def put_header(store: MetadataStore, txn_id: TxnId, state: TxnState = TxnS
     header = Header(TxnState.OPEN, 1_000, 9_000)
     if state is not TxnState.OPEN:
         header = header.decided(state, Cause.CLIENT, 2_000)
-    result = await store.put(paths.header_key(txn_id), header.encode(), partition_key=paths.partition(txn_id))
+    key, partition = paths.header_key(txn_id), paths.partition(txn_id)
+    result = await store.put(key, header.encode(), partition_key=partition, indexes=header.indexes())
     return result.version.version_id
 
 

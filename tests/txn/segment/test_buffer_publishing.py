@@ -16,6 +16,7 @@ from buffer_stage import (
     txn,
 )
 
+from metastore.providers.memory import Part
 from support.world import settle
 from txn.model.errors import TxnConflict
 from txn.model.position import Position
@@ -100,9 +101,12 @@ def test_a_message_of_a_transaction_that_is_decided_or_unknown_is_refused() -> N
 
 def test_h14_a_producer_waits_for_the_look_at_its_own_transaction_and_nobody_elses() -> None:
     async def scenario(stage: Stage) -> None:
-        one, two = await stage.begin(1, 2)
+        (two,) = await stage.begin(2)
         owner = await stage.own()
-        gate = owner.process.script.hold("watch", prefix="/txn/md_0_1")
+        await owner.publish("o0", two, "other", 0)
+        owner.process.store.line.cut(Part.WATCHES)
+        (one,) = await stage.begin(1)
+        gate = owner.process.script.hold("get", prefix="/txn/md_0_1")
         mine = [owner.publish("m1", one, "mine", 1), owner.publish("m2", None, "mine", 2)]
         mine += [owner.publish("m3", two, "mine", 3)]
         other = [owner.publish("o1", None, "other", 1), owner.publish("o2", two, "other", 2)]
@@ -111,9 +115,10 @@ def test_h14_a_producer_waits_for_the_look_at_its_own_transaction_and_nobody_els
         gate.release()
         positions = await confirmed(mine)
         assert positions == sorted(positions)
+        owner.process.store.line.mend()
         await stage.decide(one, COMMITTED)
         await stage.decide(two, COMMITTED)
-        assert await owner.texts() == ["o1", "o2", "m1", "m2", "m3"]
+        assert await owner.texts() == ["o0", "o1", "o2", "m1", "m2", "m3"]
         await owner.close()
 
     play(scenario)

@@ -15,6 +15,7 @@ from buffer_stage import (
     decide,
     only_failed,
     play,
+    txn,
 )
 
 from metastore.faults import Faults
@@ -111,13 +112,13 @@ def test_h14_an_intent_that_fails_for_a_while_keeps_its_producers_order(lacks: L
 
 def test_those_who_wait_behind_a_refused_message_of_the_same_producer_are_refused_with_it() -> None:
     async def scenario(stage: Stage) -> None:
-        one, two = await stage.begin(1, 2)
+        (one,), two = await stage.begin(1), txn(2)
         owner = await stage.own()
         await owner.publish("a", one)
         gate = owner.process.script.hold("transact", prefix="/txn-op/md_0_1")
         send = owner.publish("m1", one, "mine", 1)
         await gate.arrived()
-        looks = owner.process.script.hold("watch", prefix="/txn/md_0_2")
+        looks = owner.process.script.hold("get", prefix="/txn/md_0_2")
         behind = [owner.publish("m2", None, "mine", 2), owner.publish("m3", two, "mine", 3)]
         behind += [owner.publish("m4", None, "mine", 4)]
         other = owner.publish("o", None, "other", 1)
@@ -279,10 +280,11 @@ def test_a_fault_within_publishing_ends_the_buffer_and_answers_everybody() -> No
 
 def test_while_the_store_is_away_publishing_fails_or_waits_and_goes_on_afterwards() -> None:
     async def scenario(stage: Stage) -> None:
-        one, two = await stage.begin(1, 2)
+        (one,) = await stage.begin(1)
         owner = await stage.own()
         await owner.publish("a", one)
         owner.process.store.line.cut()
+        (two,) = await stage.begin(2)
         known, unknown, plain = owner.publish("b", one), owner.publish("c", two), owner.publish("d", None, "p")
         await decide(stage.outside, one, COMMITTED)
         with pytest.raises(SegmentUnavailable):

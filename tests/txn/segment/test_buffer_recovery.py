@@ -17,6 +17,7 @@ from buffer_stage import (
     decide,
     message,
     play,
+    txn,
 )
 
 from metastore.interface import Unavailable
@@ -63,10 +64,10 @@ def test_h4_nothing_is_to_be_had_before_all_is_known(lacks: Lacks) -> None:
         await decide(stage.outside, two, COMMITTED)
         await stage.world.pass_ms(SESSION_OVER_MS)
         successor = await stage.claim()
-        gate = successor.process.script.hold("watch", prefix="/txn/")
+        gate = successor.process.script.hold("get", prefix="/txn/")
         aborting = successor.process.script.hold("put" if lacks else "transact", prefix=paths.aborted_path(SEGMENT))
         recovering = successor.process.start(successor.recover())
-        await gate.arrived(3)
+        await gate.arrived(2)
         await settle()
         assert not recovering.done()
         gate.release()
@@ -238,10 +239,10 @@ def test_publishing_waits_when_the_next_owner_would_have_too_much_to_read() -> N
 
 def test_a_sealed_segment_settles_its_transactions_and_then_says_that_no_more_will_come() -> None:
     async def scenario(stage: Stage) -> None:
-        one, two = await stage.begin(1, 2)
+        (one,), two = await stage.begin(1), txn(2)
         owner = await stage.own()
         await owner.publish("a", one)
-        gate = owner.process.script.hold("watch", prefix=f"/txn/{two}")
+        gate = owner.process.script.hold("get", prefix=f"/txn/{two}")
         before, aside = owner.publish("b", None, "p", 1), owner.publish("c", two, "q", 1)
         await owner.buffer.seal()
         assert (await before).position is not None
@@ -291,10 +292,10 @@ def test_limits_are_named() -> None:
 
 def test_a_buffer_that_is_closed_answers_everybody_and_leaves_the_rest_to_the_next() -> None:
     async def scenario(stage: Stage) -> None:
-        one, two = await stage.begin(1, 2)
+        (one,), two = await stage.begin(1), txn(2)
         owner = await stage.own()
         await owner.publish("a", one)
-        looks = owner.process.script.hold("watch", prefix=f"/txn/{two}")
+        looks = owner.process.script.hold("get", prefix=f"/txn/{two}")
         intents = owner.process.script.hold("transact", prefix="/txn-op")
         sends = [owner.publish("b", one, "p", 1), owner.publish("c", two, "q", 1), owner.publish("d", None, "r", 1)]
         await intents.arrived()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from txn.model.errors import TxnError
@@ -44,6 +44,8 @@ class Dispatcher:
     ) -> None:
         self.consumers: list[Consumer] = []
         """In the order in which they came."""
+        self.ends_changed: Callable[[], None] = lambda: None
+        """Told when `is_drained` may be another answer."""
         self._subscription = subscription
         self._log = log
         self._readable = readable
@@ -272,6 +274,7 @@ class Dispatcher:
         if self.is_drained:
             for consumer in self.consumers:
                 consumer.notice()
+        self.ends_changed()
 
 
 def _may_get(consumer: Consumer) -> bool:

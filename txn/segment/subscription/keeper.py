@@ -168,6 +168,8 @@ class CursorKeeper:
                     await self._write(state.encode())
             except BaseException:
                 self._folded = written + self._folded  # whoever ends the keeper tells them
+                if self._failure is not None:
+                    self.end(self._failure)  # it has ended already, while they were being written
                 raise
             self.durable = state
             for change in written:

@@ -143,7 +143,10 @@ class AckingTransactions:
             self.recorder.freed(self._pending.let_go(acking.txn_id), True)
             acking.took_effect.set()
         self._faults.reach("txn.settle.operations.before")
-        await self._repeat(lambda: self._delete_records(acking))
+        deleted: set[str] = set()
+        while not acking.keys <= deleted:
+            deleted |= acking.keys  # more of them may come meanwhile
+            await self._repeat(lambda: self._delete_records(acking))
         self._faults.reach("txn.settle.operations.after")
         self._forget_settled(acking)
 
@@ -264,9 +267,11 @@ class AckingTransactions:
         operation = Operation.decode(record.value or b"")
         is_own = is_new and (operation.broker, operation.term) == (self._operations.broker, self._operations.term)
         known = self._ackings.get(txn_id)
-        if is_own and (known is not None or txn_id in self._settled):
-            return  # the echo of a put that was answered, or of one that will be looked for at the end
+        if is_own and known is None and txn_id in self._settled:
+            return  # the echo of a put that was answered
         acking = known or self._acking(txn_id)
+        if is_own and known is None:
+            acking.had_doubt = True  # a put whose answer was lost comes when all is settled, maybe not as the last one
         if key in acking.keys:
             return
         acking.note_record(key, operation.written_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,6 +54,8 @@ class Surroundings:
     operations: OperationRecords
     pace: Pace
     faults: Faults = NO_FAULTS
+    ends_changed: Callable[[str], None] = lambda subscription: None
+    """Told when it may be another answer whether a subscription has read the segment to its end."""
 
 
 class SubscriptionStats(NamedTuple):
@@ -100,6 +102,7 @@ class Subscription:
         )
         self._backlog = Backlog(lambda: self._keeper.state, self._pending, REDELIVERIES_MAX)
         self._dispatcher = Dispatcher(name, around.log, around.readable, self._keeper, self._backlog)
+        self._dispatcher.ends_changed = lambda: around.ends_changed(name)
         self._keeper.passed = self._backlog.passed
         self._transactions.recorder.recorded = self._acknowledged
         self._transactions.recorder.freed = self._freed
@@ -271,6 +274,7 @@ class Subscription:
         self._backlog.restart(state.mark)
         self._dispatcher.wake()
         await durable
+        self._dispatcher.ends_changed()
 
     def notice_trimmed(self) -> None:
         """Entries were trimmed away: they count as acknowledged."""
