@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from controller.broker.limits import BrokerLimits
 from controller.errors import InvalidRequest
@@ -16,6 +17,8 @@ from txn.segment.subscription import InitialPosition
 
 STATES = {TxnState.OPEN: pb.OPEN, TxnState.COMMITTED: pb.COMMITTED, TxnState.ABORTED: pb.ABORTED}
 EDGES = {pb.EARLIEST: InitialPosition.EARLIEST, pb.LATEST: InitialPosition.LATEST}
+TXN_IDS_REMEMBERED_MAX = 1_024
+"""Texts of transaction ids that need not be read again: a producer's next message is mostly of the same one."""
 NUMBER_MAX = (1 << 63) - 1
 """Of a ledger or an entry."""
 
@@ -64,6 +67,7 @@ def start_of(message: pb.Bound) -> InitialPosition | Position:
     return edge
 
 
+@lru_cache(TXN_IDS_REMEMBERED_MAX)
 def txn_id_of(text: str) -> TxnId | None:
     """A transaction, or none."""
     return TxnId.parse(text) if text else None

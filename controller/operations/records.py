@@ -11,7 +11,7 @@ from controller.layout import TopicName, TopicRecord
 from controller.operations.errors import OperationFailed
 from controller.operations.operation import Operation
 from controller.topics import paths
-from controller.topics.records import StoredTopic, fenced, stored
+from controller.topics.records import StoredTopic, fenced, read, stored
 from metastore.coordination import Backoff, Grant, Pace
 from metastore.interface import (
     ABSENT,
@@ -190,10 +190,7 @@ class LeaderRecords:
         return Put(self._operation_key, operation.encode(), expected, paths.operation_indexes(self.topic))
 
     async def _get(self, key: str) -> Record | None:
-        """The record as it is; read while the grant stands, so that it is no successor's."""
-        found = await self._store.get(key, partition_key=self._partition)
-        self.grant.check()
-        return found
+        return await read(self.grant, key)
 
     async def _delete(self, key: str) -> None:
         found = await self._get(key)

@@ -18,7 +18,7 @@ from controller.layout import TopicName
 from controller.subscriptions.errors import DamagedSubscription, WrongKind
 from controller.subscriptions.records import CONSUMER_VALUE, SubscriptionKind, SubscriptionRecord
 from controller.topics import SubscriptionNotFound, paths
-from controller.topics.records import fenced
+from controller.topics.records import fenced, read
 from metastore.coordination import Backoff, Grant, Pace
 from metastore.interface import (
     ABSENT,
@@ -202,10 +202,7 @@ class SubscriptionStore:
         await self._store.delete(key, partition_key=self._partition)
 
     async def _get(self, key: str) -> Record | None:
-        """The record as it is; read while the grant stands, so that it is no successor's."""
-        found = await self._store.get(key, partition_key=self._partition)
-        self._grant.check()
-        return found
+        return await read(self._grant, key)
 
     async def _children(self, path: str) -> list[str]:
         """The keys one level below a path."""

@@ -143,6 +143,19 @@ async def fenced(grant: Grant, put: Put) -> int:
     return result.version.version_id
 
 
+async def read(grant: Grant, key: str) -> Record | None:
+    """A record of the grant's partition; read while the grant stands, so that it is no successor's.
+
+    Without `transact` a write is conditional on the record alone, so the store is asked whether the grant stands: then
+    whoever takes the role over has not changed the record yet, and the version that was read is good only before that.
+    """
+    found = await grant.store.get(key, partition_key=grant.partition_key)
+    grant.check()
+    if not grant.store.capabilities.transact:
+        await grant.confirm()
+    return found
+
+
 def stored(record: Record) -> StoredTopic:
     """What a record says."""
     assert record.value is not None, "a read brings the value"

@@ -29,7 +29,7 @@ class TopicState:
     """Its name as a scalable topic, however it was asked for."""
     layout: Layout
     version_id: int
-    """Of the topic's record, ABSENT without one. Within a life of the topic it grows with the epoch, and over all lives."""
+    """Of the topic's record, ABSENT without one. It grows with every change, over all lives of the topic."""
     leader: Owner | None = None
     """Who leads the topic; None while nobody does."""
     owners: Mapping[int, Owner] = field(default_factory=dict)

@@ -39,6 +39,8 @@ class TopicFollower(Follower):
         self.pace = pace
         self._owners = owners
         self.picture = Picture(topic)
+        self.state: TopicState | None = None
+        """What is told of it: one object for all sessions."""
         self.news = 0
         """How often the store has told something, be it that nothing is different."""
         self._views_to_come = 2
@@ -99,6 +101,7 @@ class TopicFollower(Follower):
     def _show(self, picture: Picture, is_first: bool) -> None:
         self._views_to_come -= is_first
         self.picture = picture
+        self.state = self.state if picture.state == self.state else picture.state
         self.news += 1
         self.bell.ring()
 
@@ -121,7 +124,10 @@ class TopicSession:
         self._lease: Lease[TopicName, TopicFollower] | None = lease
         self._follower = lease.follower
         self._seen = seen
-        self._otherwise = otherwise
+        self._otherwise = (
+            TopicGone() if otherwise is None else TopicState(lease.follower.topic, otherwise, ABSENT)
+        )
+        """What is told while there is no topic."""
         self._told: TopicEvent | None = None
         self._life = 0
         """Of the topic that was told last."""
@@ -137,11 +143,11 @@ class TopicSession:
             if follower.is_ready:
                 if self._told is None and follower.picture.record is None:
                     await self._look()
-                event = self._next(follower.picture)
+                    follower.check()
+                event = self._next()
                 if event is not None:
                     self._told = event
                     return event
-                follower.check()
             await follower.bell.wait()
         raise StopAsyncIteration
 
@@ -164,20 +170,16 @@ class TopicSession:
             self._seen = max(self._seen, found.version.version_id)
             await follower.wait_news(news)
 
-    def _next(self, picture: Picture) -> TopicEvent | None:
+    def _next(self) -> TopicEvent | None:
         """What is to be told next; None if nothing is."""
-        state = picture.state
-        if state is None:
-            if self._otherwise is None:
-                gone = TopicGone()
-                return None if self._told == gone else gone
-            state = TopicState(picture.topic, self._otherwise, ABSENT)
-        elif picture.version_id < self._seen:
-            return None
-        elif isinstance(self._told, TopicState) and self._told.version_id != ABSENT and picture.life != self._life:
-            return TopicGone()  # it was deleted and created in the meantime
+        picture, event = self._follower.picture, self._follower.state or self._otherwise
+        if picture.record is not None:
+            if picture.version_id < self._seen:
+                return None
+            if isinstance(self._told, TopicState) and self._told.version_id != ABSENT and picture.life != self._life:
+                return TopicGone()  # it was deleted and created in the meantime
         self._life = picture.life
-        return None if state == self._told else state
+        return None if event == self._told else event
 
     async def close(self) -> None:
         """Ends the session."""

@@ -78,7 +78,9 @@ class Application:
         end_s = time.perf_counter() + turn.seconds
         while len(waits_ms) < COMMITS_MIN or time.perf_counter() < end_s:
             txn = await self._client.begin()
-            await asyncio.gather(*(producer.send(PAYLOAD, txn=txn) for _ in range(operations)))
+            for _ in range(operations):
+                producer.send(PAYLOAD, txn=txn)
+            await producer.flush()
             began_s = time.perf_counter()
             await txn.commit()
             waits_ms.append(1000 * (time.perf_counter() - began_s))

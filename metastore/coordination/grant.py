@@ -80,6 +80,12 @@ class Grant:
         if not self.is_held:
             raise self.loss()
 
+    async def confirm(self) -> None:
+        """Asks the store whether the grant stands: Deposed if not. What was read before this was then read under it."""
+        self.check()
+        if not await self._own.look():
+            raise self.end("its record was removed or replaced by somebody else")
+
     def loss(self) -> Deposed:
         """Why the grant is held no more."""
         assert not self.is_held

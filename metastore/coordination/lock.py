@@ -17,8 +17,8 @@ class Lock:
     """A lock by name. An object serves any number of tasks, which exclude each other as well.
 
     It is not reentrant. What it protects should refuse terms that are older than the greatest it has seen: no lock can
-    keep a process from acting that was stopped between its last look at the lock and the act. By `indexes` the grants of
-    many locks are found together, wherever they are.
+    keep a process from acting that was stopped between its last look at the lock and the act. By `indexes` the grants
+    of many locks are found together, wherever they are.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ from txn_histories.violations import Findings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = int(os.environ.get("TIDEMARK_TXN_ROUNDS", "1"))
-CHAINS = 6
+CHAINS = 8
 """Of each kind of log."""
 KILLED_WITHIN_S = 60.0
 COUNT_MAX = 3

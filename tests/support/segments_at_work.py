@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from controller.operations import Bound, Start
@@ -29,6 +29,8 @@ class Cluster:
         self.calls: list[tuple[str, ...]] = []
         self.failures: list[tuple[str, Exception]] = []
         """What the next calls of a name fail with, having done nothing."""
+        self.watchers: list[Callable[[], None]] = []
+        """They look before and behind every call."""
 
     def counted(self, method: str) -> int:
         return sum(call[0] == method for call in self.calls)
@@ -47,7 +49,9 @@ class Work:
         self._process = process
 
     async def _call(self, method: str, *arguments: str) -> None:
+        self._look()
         await asyncio.sleep(0)
+        self._look()
         if self._process.store.line.is_closed:
             raise SegmentUnavailable("this process is dead")
         self.cluster.calls.append((method, *arguments))
@@ -55,6 +59,10 @@ class Work:
             if name == method:
                 del self.cluster.failures[place]
                 raise error
+
+    def _look(self) -> None:
+        for watcher in self.cluster.watchers:
+            watcher()
 
     async def create(self, segment: str, subscriptions: Collection[str]) -> None:
         await self._call("create", segment)

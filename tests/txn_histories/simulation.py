@@ -42,7 +42,7 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What kind of simulation; the same plan takes the same course each time, in a process with the same hash seed."""
+    """What kind of simulation; the same plan takes the same course each time."""
 
     seed: int
     shards: int = 1

@@ -1,5 +1,7 @@
-"""What may happen to a transaction on its way: scenarios e, g, h, j, k, m and n. Brokers are killed within a process;
-tests/faults kills real ones."""
+"""What may happen to a transaction on its way: scenarios e, g, h, j, k, m and n.
+
+Brokers are killed within this process; tests/faults kills real ones.
+"""
 
 from __future__ import annotations
 

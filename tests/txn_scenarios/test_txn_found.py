@@ -10,6 +10,7 @@ from metastore.interface import Unavailable
 from metastore.providers.memory import Part
 from txn.model import paths
 from txn.model.errors import SegmentUnavailable
+from txn.model.header import TxnState
 from txn.segment.cursor import Ack
 from txn.segment.subscription import Delivery
 from txn_histories.notes import Fate
@@ -143,6 +144,10 @@ def test_a_transaction_that_is_begun_and_decided_while_nothing_is_told_holds_not
 
     async def scenario(scene: Scene) -> None:
         await scene.create(IN)
+        before = await scene.begin()
+        known = await scene.send(IN, 1, before)
+        await scene.commit(before)
+        await scene.pause(0.5)
         line = scene.broker.process.store.line
         line.cut(Part.WATCHES)
         txn = await scene.begin()
@@ -153,6 +158,24 @@ def test_a_transaction_that_is_begun_and_decided_while_nothing_is_told_holds_not
         sent = await sending
         plain = await scene.send(IN, 1)
         await scene.pause(1.0)
-        assert await scene.read(IN) == sent * (not txn.has_failed) + plain
+        assert await scene.read(IN) == known + sent * (not txn.has_failed) + plain
+
+    play(scenario, shards, lacks)
+
+
+@EVERYWHERE
+def test_a_deadline_is_kept_though_the_sweeper_was_deposed_while_it_kept_it(
+    shards: int, lacks: tuple[str, ...]
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        txn = await scene.begin(1_000)
+        gate = scene.broker.process.script.hold("put", prefix=paths.header_key(txn.txn_id))
+        await gate.arrived()
+        for session_id in sorted(scene.world.data.sessions):
+            scene.world.data.expire(session_id)
+        await scene.pause(2.0)
+        gate.release()
+        await scene.pause(2.0)
+        assert await scene.state_of(txn.txn_id) is TxnState.ABORTED
 
     play(scenario, shards, lacks)

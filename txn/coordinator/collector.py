@@ -66,7 +66,7 @@ class Collector:
         self._due: list[Due] = []
         self._versions: dict[TxnId, int] = {}
         """The versions of the headers that are to be collected."""
-        self._news = asyncio.Event()
+        self._is_earlier = asyncio.Event()
         self.collected = 0
         """Headers that this collector has removed."""
 
@@ -85,8 +85,10 @@ class Collector:
                     elif txn_id not in self._versions:
                         assert header.finalized_ms is not None, "what is in the index of decisions is decided"
                         self._versions[txn_id] = version_id
-                        heapq.heappush(self._due, Due(header.finalized_ms + self._retention_ms, txn_id))
-                self._news.set()
+                        due = Due(header.finalized_ms + self._retention_ms, txn_id)
+                        heapq.heappush(self._due, due)
+                        if self._due[0] is due:
+                            self._is_earlier.set()
 
     async def _collect_for_ever(self) -> None:
         while True:
@@ -109,8 +111,8 @@ class Collector:
         if self._due:
             left_s = min(left_s, (self._due[0].at_ms - self._pace.clock.wall_ms()) / 1000)
         if left_s > 0:
-            self._news.clear()
-            await first_of(self._news.wait(), self._pace.sleep(left_s))
+            self._is_earlier.clear()
+            await first_of(self._is_earlier.wait(), self._pace.sleep(left_s))
 
     async def _visit(self, txn_id: TxnId) -> None:
         try:

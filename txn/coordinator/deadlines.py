@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from metastore.coordination import Pace
 from metastore.interface import StoreError
@@ -35,11 +36,19 @@ class DeadlineSweep:
         await self._open.ready()
         while True:
             due = self._open.due(self._pace.clock.wall_ms())
-            for start in range(0, len(due), ABORTS_AT_ONCE_MAX):
-                outcomes = await asyncio.gather(*map(self._expire, due[start : start + ABORTS_AT_ONCE_MAX]))
-                if not all(outcomes):
-                    await self._pace.sleep(RETRY_S)
+            try:
+                await self._expire_all(due)
+            except asyncio.CancelledError:
+                for txn_id in due:
+                    self._open.retry(txn_id)  # for the next sweep over these transactions, which names each only once
+                raise
             await self._wait()
+
+    async def _expire_all(self, due: Sequence[TxnId]) -> None:
+        for start in range(0, len(due), ABORTS_AT_ONCE_MAX):
+            outcomes = await asyncio.gather(*map(self._expire, due[start : start + ABORTS_AT_ONCE_MAX]))
+            if not all(outcomes):
+                await self._pace.sleep(RETRY_S)
 
     async def _expire(self, txn_id: TxnId) -> bool:
         """Whether that is settled; otherwise the transaction stays due."""
@@ -57,4 +66,4 @@ class DeadlineSweep:
         next_ms = self._open.next_deadline_ms()
         left_s = NAP_S_MAX if next_ms is None else (next_ms - self._pace.clock.wall_ms()) / 1000
         if left_s > 0:
-            await first_of(self._open.wait_changed(), self._pace.sleep(min(left_s, NAP_S_MAX)))
+            await first_of(self._open.wait_earlier(), self._pace.sleep(min(left_s, NAP_S_MAX)))

@@ -51,7 +51,7 @@ class OpenTransactions:
         """Begun by this process; the watch has not told of them yet."""
         self._ended: set[TxnId] = set()
         """Ended by this process; the watch has not told of it yet."""
-        self._changed = asyncio.Event()
+        self._is_earlier = asyncio.Event()
         self._is_ready = asyncio.Event()
 
     @property
@@ -75,10 +75,10 @@ class OpenTransactions:
         """Returns when the registry has seen the store once."""
         await self._is_ready.wait()
 
-    async def wait_changed(self) -> None:
-        """Returns when something has changed since the last call."""
-        await self._changed.wait()
-        self._changed.clear()
+    async def wait_earlier(self) -> None:
+        """Returns when the next deadline has become an earlier one since the last call."""
+        await self._is_earlier.wait()
+        self._is_earlier.clear()
 
     def note_begun(self, txn_id: TxnId, found: Found) -> None:
         """This process has begun a transaction."""
@@ -101,7 +101,6 @@ class OpenTransactions:
                 for txn_id, header, version_id in sightings(await view.news(), view.records):
                     self._take(txn_id, None if header is None else Found(header, version_id))
                 self._is_ready.set()
-                self._changed.set()
 
     def due(self, now_ms: int) -> list[TxnId]:
         """Those whose time is over; each is named once, unless it is put back by `retry`."""
@@ -121,7 +120,7 @@ class OpenTransactions:
         """Puts a transaction back among those that will be due."""
         found = self._found.get(txn_id)
         if found is not None:
-            heapq.heappush(self._deadlines, Deadline(found.header.timeout_ms, txn_id))
+            self._push(Deadline(found.header.timeout_ms, txn_id))
 
     def next_deadline_ms(self) -> int | None:
         """When the next one may run out of time."""
@@ -141,8 +140,12 @@ class OpenTransactions:
         header = found.header
         if header.owner is not None:
             self._owners[header.owner] += 1
-        heapq.heappush(self._deadlines, Deadline(header.timeout_ms, txn_id))
-        self._changed.set()
+        self._push(Deadline(header.timeout_ms, txn_id))
+
+    def _push(self, deadline: Deadline) -> None:
+        heapq.heappush(self._deadlines, deadline)
+        if self._deadlines[0] is deadline:
+            self._is_earlier.set()
 
     def _remove(self, txn_id: TxnId) -> None:
         found = self._found.pop(txn_id, None)

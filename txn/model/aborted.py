@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.fields import decoded_fields
+from txn.model.fields import decoded_fields, encoded_fields
 from txn.model.position import Position
 
 FORMAT = 1
@@ -36,7 +35,7 @@ class AbortedRange:
     def encode(self) -> bytes:
         """The record's value."""
         fields = {"format": FORMAT, "first": str(self.first), "last": str(self.last)}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encoded_fields(fields)
 
     @classmethod
     def decode(cls, value: bytes) -> AbortedRange:

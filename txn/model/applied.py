@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from txn.model.fields import decoded_fields
+from txn.model.fields import decoded_fields, encoded_fields
 
 FORMAT = 1
 
@@ -35,7 +34,7 @@ class Applied:
             "first_ms": self.first_ms,
             "last_ms": self.last_ms,
         }
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encoded_fields(fields)
 
     @classmethod
     def decode(cls, value: bytes) -> Applied:

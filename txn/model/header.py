@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.fields import decoded_fields
+from txn.model.fields import decoded_fields, encoded_fields
 
 FORMAT = 1
 
@@ -83,7 +82,7 @@ class Header:
         if self.finalized_ms is not None and self.cause is not None:
             fields["finalized_ms"] = self.finalized_ms
             fields["cause"] = self.cause.value
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encoded_fields(fields)
 
     @classmethod
     def decode(cls, value: bytes) -> Header:

@@ -6,7 +6,6 @@ recovers a segment finds in the index every entry that a transaction may have th
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.fields import decoded_fields
+from txn.model.fields import decoded_fields, encoded_fields
 from txn.model.position import Position
 
 FORMAT = 1
@@ -88,7 +87,7 @@ class Operation:
             fields["batch"] = list(self.batch)
         if self.batch_size:
             fields["batch_size"] = self.batch_size
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encoded_fields(fields)
 
     @classmethod
     def decode(cls, value: bytes) -> Operation:

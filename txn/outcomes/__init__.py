@@ -1,12 +1,13 @@
-"""What became of transactions: one look at each header, then a watch, shared by all who want to know.
+"""What became of transactions: one watch of the open ones' headers, shared by all who want to know.
 
 The idea. Nobody tells a participant that a transaction has ended. The decision is a change of the header, and whoever
-takes part follows the header. Many segments and subscriptions of one process may take part in the same transaction; the
-header is watched once for all of them, from the first who asks until the last has let go.
+takes part follows the header. All open transactions are in the index of deadlines, and what decides one takes it out of
+there; so one watch of that index tells all decisions, with the headers, and to take part in another transaction costs
+the store nothing. Only a header that is not in the index when somebody asks is looked at, once.
 
 What it promises. What is known is true: a decision that was seen is final, and `decided` returns as soon as the store
-tells of it, without asking again and again. A watch that is lost is opened anew by itself, and what was missed shows in
-its first look. A transaction that is decided is watched no longer.
+tells of it, without asking again and again. A watch that is lost is opened anew by itself, and whatever may have been
+missed is looked at. How much is known does not grow with the transactions that have ended.
 
 A header that is not there counts as aborted *here*, where the question is whether something more may be done in the
 transaction, and what becomes of the traces that it has left. The rule behind that: a header is removed only when all

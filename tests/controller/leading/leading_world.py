@@ -18,6 +18,7 @@ from metastore.interface import ALL, Environment, StoreClosed
 from metastore.providers.memory import MemoryStore, Part
 from support.segments_at_work import Cluster, Work
 from support.world import Process, World, settle
+from txn.model.paths import below
 from txn.posts import GROUP, Broker
 
 SESSION_MS = 10_000
@@ -215,11 +216,12 @@ async def check_rest(world: World, cluster: Cluster, *topics: TopicName) -> None
         if record is None:
             continue
         layout = record.layout
-        subscriptions = {
-            paths.subscription_of_key(key)
-            for key in await world.keys()
-            if key.startswith(paths.subscriptions_path(topic) + "/") and key.count("/") == 6
-        }
+        async with MemoryStore(world.data, Environment(world.clock)) as store:
+            subscriptions = {
+                paths.subscription_of_key(record.key)
+                async for record in store.scan(below(paths.subscriptions_path(topic), store.key_sorting))
+                if record.key.count("/") == 6 and b"CHECKPOINT" not in (record.value or b"")
+            }
         for segment in layout.segments.values():
             name = data_name(topic, segment)
             names.add(name)

@@ -8,7 +8,15 @@ from leading_world import TOPIC, Admin, check_rest, leads, record_of, within
 from controller.layout import FULL, InvalidRange, SegmentInWrongState, SegmentNotFound, TopicName
 from controller.operations import Start
 from controller.subscriptions import SubscriptionKind, WrongKind
-from controller.topics import InvalidTopic, NotLeader, OperationUnderWay, TopicExists, TopicNotFound, paths
+from controller.topics import (
+    InvalidTopic,
+    NotLeader,
+    OperationUnderWay,
+    TopicExists,
+    TopicNotFound,
+    Topics,
+    paths,
+)
 from support.segments_at_work import Cluster
 from support.world import World, run, settle
 
@@ -222,5 +230,40 @@ def test_brokers_share_topics_and_every_one_knows_who_leads() -> None:
                     with pytest.raises(NotLeader) as refused:
                         await within(world, each.leaders.get(topic))
                     assert refused.value.leader == owner.address
+
+    run(scenario)
+
+
+def test_every_broker_reads_the_layout_as_it_is() -> None:
+    """H13: what a follower tells of a topic is never older than the topic's record."""
+
+    async def scenario(world: World) -> None:
+        made = await leads(world, Cluster(), 2)
+        admin = Admin(world, made)
+        await admin.create(1)
+        for epoch in range(1, 4):
+            await admin.ask(lambda leader: leader.split(leader.layout.active[0].segment_id))
+            for each in made:
+                found = await Topics(each.process.store, each.process.pace).read(TOPIC)
+                assert found.record.layout.epoch == epoch
+
+    run(scenario)
+
+
+def test_many_topics_that_rest_cost_no_call() -> None:
+    """Nothing polls: with fifty topics an hour passes without a call but the one heartbeat of the session."""
+
+    async def scenario(world: World) -> None:
+        (lead,) = await leads(world, Cluster(), 1)
+        admin = Admin(world, [lead])
+        for number in range(50):
+            await admin.create(2, TopicName.parse(f"topic://tenant/ns/t-{number}"), subscriptions={"s": STREAM})
+        await world.pass_ms(5_000)
+        assert len(lead.leaders.led) == 50
+        before = {point: count for point, count in lead.process.script.arrivals.items() if "heartbeat" not in point}
+        for _ in range(60):
+            await world.pass_ms(60_000)
+        after = {point: count for point, count in lead.process.script.arrivals.items() if "heartbeat" not in point}
+        assert after == before
 
     run(scenario)

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
-from watches_stage import TOPIC, WINDOW_MS, Broker, topic
+from watches_stage import TOPIC, WINDOW_MS, Broker, lead, own, split, topic
 
 from controller.layout import FULL, HashRange, InvalidName, Layout, LayoutError, TopicName, TopicRecord
 from controller.topics import paths
 from controller.watches import TooManyWatches, TopicGone, TopicState, TopicWatches
 from controller.watches.errors import WatchesEnded
 from controller.watches.owners import Heard
-from controller.watches.pictures import Picture
-from metastore.coordination import Election, Grant
-from metastore.interface import ABSENT, Unavailable, Version
-from metastore.providers.memory import Part
-from support.world import Process, World, run, settle
+from metastore.interface import ABSENT
+from support.world import World, run, settle
 from txn.hosting import Owner
 from txn.model import paths as segment_paths
 
 OLD = TopicName.parse("persistent://tenant/ns/t1")
-
-
-async def granted(process: Process, key: str, partition: str, address: str) -> Grant:
-    """A role that somebody has from now on."""
-    value = Owner.value(process.name, address)
-    return await Election(process.store, key, value, partition_key=partition, pace=process.pace).campaign()
-
-
-async def lead(process: Process, address: str) -> Grant:
-    return await granted(process, paths.controller_key(TOPIC), paths.partition(TOPIC), address)
-
-
-async def own(process: Process, segment: str, address: str) -> Grant:
-    return await granted(process, segment_paths.owner_key(segment), segment, address)
-
-
-async def split(broker: Broker, segment_id: int) -> None:
-    await broker.topics.update(
-        TOPIC, lambda before: before.with_layout(before.layout.split(segment_id, 1_000))
-    )
 
 
 def test_the_state_comes_first_and_then_every_change() -> None:
@@ -133,121 +109,6 @@ def test_a_topic_that_is_not_there_is_said_not_to_be_and_followed() -> None:
         await broker.create("t1")
         await settle()
         assert client.state.layout.epoch == 0
-
-    run(scenario)
-
-
-def test_h12_a_deletion_is_told_and_what_comes_after_it() -> None:
-    """In Pulsar a deletion is never told, and a reconnected session dies of it in silence."""
-
-    async def scenario(world: World) -> None:
-        broker = Broker(world)
-        await broker.create("t1")
-        await split(broker, 0)
-        client = broker.watch_topic()
-        await settle()
-        await broker.delete("t1")
-        await settle()
-        assert client.events[1:] == [TopicGone()]
-        await broker.create("t1")
-        await settle()
-        assert client.state.layout.epoch == 0
-        assert not client.task.done()
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("is_cut", [False, True])
-def test_h12_a_topic_that_was_created_anew_is_another_one(is_cut: bool) -> None:
-    """Its epochs begin anew: told without the deletion between them they would be older ones."""
-
-    async def scenario(world: World) -> None:
-        broker, other = Broker(world), Broker(world)
-        await broker.create("t1")
-        await split(broker, 0)
-        client = broker.watch_topic()
-        await settle()
-        if is_cut:
-            broker.process.store.line.cut(Part.WATCHES)
-        await other.delete("t1")
-        await other.create("t1")
-        if is_cut:
-            world.data.trim()
-            broker.process.store.line.mend()
-        for _ in range(5):
-            await world.pass_ms(1_000)
-        first, second, third = client.events
-        assert isinstance(first, TopicState)
-        assert isinstance(third, TopicState)
-        assert second == TopicGone()
-        assert third.version_id > first.version_id
-
-    run(scenario)
-
-
-def test_h12_a_broker_that_lags_tells_nothing_older() -> None:
-    """In Pulsar a client that comes to another broker takes an older layout for the newest."""
-
-    async def scenario(world: World) -> None:
-        ahead, behind = Broker(world), Broker(world)
-        await ahead.create("t1")
-        first = behind.watch_topic()
-        await settle()
-        behind.process.store.line.cut(Part.WATCHES)
-        await split(ahead, 0)
-        client = ahead.watch_topic()
-        await settle()
-        again = behind.watch_topic(seen=client.state.version_id)
-        await settle()
-        assert again.events == []
-        assert first.state.layout.epoch == 0
-        behind.process.store.line.mend()
-        for _ in range(5):
-            await world.pass_ms(1_000)
-        assert again.events == client.events
-        assert first.state == client.state
-
-    run(scenario)
-
-
-def test_h12_a_topic_that_a_lagging_broker_has_not_seen_yet_is_not_said_to_be_gone() -> None:
-    async def scenario(world: World) -> None:
-        broker, other = Broker(world), Broker(world)
-        first = broker.watch_topic()
-        await settle()
-        broker.process.store.line.cut(Part.WATCHES)
-        await other.create("t1")
-        second = broker.watch_topic()
-        broker.process.script.fail("get", Unavailable("away"), times=2)
-        await settle()
-        assert (first.events, second.events) == ([TopicGone()], [])
-        broker.process.store.line.mend()
-        for _ in range(5):
-            await world.pass_ms(1_000)
-        assert [each.layout.epoch for each in second.events if isinstance(each, TopicState)] == [0]
-        assert second.events == first.events[1:]
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("is_trimmed", [False, True])
-def test_h12_a_topic_that_goes_before_a_lagging_broker_has_seen_it_is_said_to_be_gone(is_trimmed: bool) -> None:
-    async def scenario(world: World) -> None:
-        broker, other = Broker(world), Broker(world)
-        broker.watch_topic()
-        await settle()
-        broker.process.store.line.cut(Part.WATCHES)
-        await other.create("t1")
-        client = broker.watch_topic()
-        await settle()
-        assert client.events == []
-        await other.delete("t1")
-        if is_trimmed:
-            world.data.trim()
-        broker.process.store.line.mend()
-        for _ in range(5):
-            await world.pass_ms(1_000)
-        assert client.events == [TopicGone()]
 
     run(scenario)
 
@@ -419,21 +280,3 @@ def test_so_many_sessions_are_served_and_no_more() -> None:
             await anext(sessions[1])
 
     run(scenario)
-
-
-def version(version_id: int, modifications: int) -> Version:
-    return Version(version_id, modifications, 0, 0)
-
-
-def test_what_is_older_than_what_is_known_changes_nothing() -> None:
-    record = TopicRecord(Layout.initial(1, 0))
-    later = record.with_layout(record.layout.split(0, 1))
-    picture = Picture(TOPIC).with_record(later, version(5, 1))
-    assert picture.with_record(record, version(4, 0)) is picture
-    gone = picture.without_record()
-    assert gone.with_record(record, version(4, 0)) is gone
-    assert gone.with_record(record, version(6, 0)).life == 2
-    assert picture.with_record(replace(later, properties={"a": "b"}), version(6, 2)).life == 1
-    led = picture.with_leader(Owner("b", "b:1", 7))
-    assert led.with_leader(Owner("a", "a:1", 6)) is led
-    assert led.with_leader(None).with_leader(Owner("a", "a:1", 6)).leader is None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controller.layout import Layout, NamespaceName, TopicName, TopicRecord
-from controller.topics import Topics
+from controller.topics import Topics, paths
 from controller.watches import (
     Diff,
     NamespaceSession,
@@ -21,8 +21,11 @@ from controller.watches import (
 )
 from controller.watches.namespaces import NamespaceEvent
 from controller.watches.topics import TopicEvent
+from metastore.coordination import Election, Grant
 from metastore.interface import ABSENT
 from support.world import Process, World, settle
+from txn.hosting import Owner
+from txn.model import paths as segment_paths
 
 NAMESPACE = NamespaceName("tenant", "ns")
 TOPIC = TopicName.parse("topic://tenant/ns/t1")
@@ -54,7 +57,9 @@ class Broker:
     async def delete(self, name: str) -> None:
         await self.topics.remove(topic(name), (await self.topics.read(topic(name))).version_id)
 
-    def watch_topic(self, name: TopicName = TOPIC, *, seen: int = ABSENT, otherwise: Layout | None = None) -> TopicClient:
+    def watch_topic(
+        self, name: TopicName = TOPIC, *, seen: int = ABSENT, otherwise: Layout | None = None
+    ) -> TopicClient:
         return TopicClient(self, self.topic_watches.open(name, seen=seen, otherwise=otherwise))
 
     def watch(self, filters: Mapping[str, str] | None = None, known: str | None = None) -> SetClient:
@@ -64,6 +69,26 @@ class Broker:
         """All that has happened so far is on its way to those who watch."""
         await settle()
         await self.world.pass_ms(WINDOW_MS)
+
+
+async def granted(process: Process, key: str, partition: str, address: str) -> Grant:
+    """A role that somebody has from now on."""
+    value = Owner.value(process.name, address)
+    return await Election(process.store, key, value, partition_key=partition, pace=process.pace).campaign()
+
+
+async def lead(process: Process, address: str) -> Grant:
+    return await granted(process, paths.controller_key(TOPIC), paths.partition(TOPIC), address)
+
+
+async def own(process: Process, segment: str, address: str) -> Grant:
+    return await granted(process, segment_paths.owner_key(segment), segment, address)
+
+
+async def split(broker: Broker, segment_id: int) -> None:
+    await broker.topics.update(
+        TOPIC, lambda before: before.with_layout(before.layout.split(segment_id, 1_000))
+    )
 
 
 class TopicClient:

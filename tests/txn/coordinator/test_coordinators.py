@@ -11,6 +11,7 @@ from support.world import Process, World, run, settle
 from txn.coordinator.coordinator import Coordinator, CoordinatorLimits
 from txn.coordinator.numbering import ATTEMPTS_MAX, BLOCK_IDS, Numbering
 from txn.coordinator.registry import OpenTransactions
+from txn.model import paths
 from txn.model.errors import (
     CoordinatorUnavailable,
     InvalidTimeout,
@@ -23,6 +24,8 @@ from txn.model.errors import (
 )
 from txn.model.header import Cause, TxnState
 from txn.model.ids import TxnId
+from txn.model.operation import Operation, OperationKind
+from txn.model.position import Position
 
 TIMEOUT_MS = 60_000
 
@@ -96,6 +99,32 @@ def test_an_open_transaction_is_decided_without_a_look_at_it_and_a_decided_one_i
     run(scenario)
 
 
+def test_to_end_a_transaction_costs_the_same_whatever_it_has_done() -> None:
+    async def scenario(world: World) -> None:
+        process, owner = world.process(), world.process()
+        one = await coordinator(process)
+        costs = []
+        for count in (0, 1, 500):
+            txn_id = await one.begin(TIMEOUT_MS)
+            for number in range(count):
+                operation = Operation(OperationKind.WRITE, f"segment://t/{number % 50}", Position(1, number))
+                await owner.store.put(
+                    paths.operation_sequence(txn_id),
+                    operation.encode(),
+                    partition_key=paths.partition(txn_id),
+                    sequence_deltas=(1,),
+                    indexes=operation.indexes(),
+                )
+            await settle()
+            before = process.script.arrivals.copy()
+            await (one.commit(txn_id) if count else one.abort(txn_id))
+            costs.append(process.script.arrivals - before)
+        assert costs[0] == costs[1] == costs[2]
+        assert costs[0]["memory.put.before"] == 1, "its header, and nothing else"
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("applies", [False, True])
 def test_a_lost_answer_to_a_decision_is_made_up_by_a_read(applies: bool) -> None:
     async def scenario(world: World) -> None:
@@ -126,7 +155,7 @@ def test_a_lost_answer_to_a_begin_never_makes_two_of_it(applies: bool) -> None:
     run(scenario)
 
 
-def test_a_commit_at_the_deadline_loses_and_aborts() -> None:
+def test_h21_a_commit_at_the_deadline_loses_and_aborts() -> None:
     async def scenario(world: World) -> None:
         one = await coordinator(world.process())
         early, late = await one.begin(TIMEOUT_MS), await one.begin(TIMEOUT_MS)
@@ -170,7 +199,7 @@ def test_what_was_never_begun_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 3_600_001])
-def test_a_timeout_out_of_bounds_is_refused_and_changes_nothing(timeout_ms: int) -> None:
+def test_h21_a_timeout_out_of_bounds_is_refused_and_changes_nothing(timeout_ms: int) -> None:
     async def scenario(world: World) -> None:
         one = await coordinator(world.process())
         with pytest.raises(InvalidTimeout, match=f"{timeout_ms} ms: 1 to 3600000 ms"):
@@ -180,7 +209,7 @@ def test_a_timeout_out_of_bounds_is_refused_and_changes_nothing(timeout_ms: int)
     run(scenario)
 
 
-def test_open_transactions_are_limited_in_all_and_per_owner() -> None:
+def test_h21_open_transactions_are_limited_in_all_and_per_owner() -> None:
     async def scenario(world: World) -> None:
         one = await coordinator(world.process(), limits=CoordinatorLimits(open_max=3, open_per_owner_max=2))
         first = await one.begin(TIMEOUT_MS, owner="alice")

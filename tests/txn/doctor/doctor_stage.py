@@ -9,7 +9,6 @@ from metastore.coordination import Election, Pace
 from metastore.interface import ABSENT, MetadataStore
 from txn.coordinator.coordinator import Coordinator
 from txn.coordinator.registry import OpenTransactions
-from txn.posts import Owner
 from txn.hosting.descriptor import Descriptor, SegmentState
 from txn.model import paths
 from txn.model.aborted import AbortedRange
@@ -17,6 +16,7 @@ from txn.model.applied import Applied
 from txn.model.ids import TxnId
 from txn.model.operation import Operation, OperationKind
 from txn.model.position import Position
+from txn.posts import Owner
 
 ORDERS = "segment://public/default/orders/0000-7fff-0"
 BILLS = "segment://public/default/bills/0000-ffff-0"

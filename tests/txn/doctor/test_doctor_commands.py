@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,9 @@ from metastore.clock import ManualClock
 from metastore.commandline import EXIT_FAILURE, EXIT_USAGE, main
 from metastore.coordination import Pace
 from metastore.interface import open_store
+from support.ports import LOOPBACK, free_port
 from support.server import ServerProcess
+from txn.doctor import running
 from txn.doctor.command import register
 from txn.doctor.progress import COUNTED_AT_ONCE, FIRST_AFTER_S, Progress
 from txn.model import paths
@@ -169,6 +172,20 @@ def test_abort_acts_on_no_answer_of_nobody(own: Doctor, monkeypatch: pytest.Monk
 )
 def test_what_cannot_be_is_said_in_one_line(doctor: Doctor, arguments: list[str], code: int, reason: str) -> None:
     assert reason in doctor.run(*arguments, code=code)
+
+
+def test_a_store_that_is_not_there_is_told_at_once_and_a_silent_one_in_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running, "OPENING_S_MAX", 3_600.0)
+    refused = f"{LOOPBACK}:{free_port()}"
+    assert f"nobody listens at {refused}" in Doctor(f"oxia://{refused}", capsys).run("list", code=EXIT_FAILURE)
+    monkeypatch.setattr(running, "OPENING_S_MAX", 0.2)
+    with socket.socket() as silent:
+        silent.bind((LOOPBACK, 0))
+        silent.listen()
+        url = f"oxia://{LOOPBACK}:{silent.getsockname()[1]}"
+        assert "no answer within 0.2 s" in Doctor(url, capsys).run("list", code=EXIT_FAILURE)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from metastore.interface import ABSENT, AccessDenied, MetadataStore
+from metastore.interface import ABSENT, AccessDenied, MetadataStore, Unavailable
 from metastore.providers.memory import Part
 from support.world import World, run, settle
 from txn.model import paths
@@ -98,6 +98,103 @@ def test_a_watch_that_is_lost_is_opened_again_by_itself(is_trimmed: bool) -> Non
             process.store.line.mend()
             await world.pass_ms(10_000)
             assert await followed.decided() is TxnState.COMMITTED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_decided_later", [False, True])
+def test_what_the_watch_does_not_show_yet_is_looked_at_and_its_decision_is_told_all_the_same(
+    is_decided_later: bool,
+) -> None:
+    async def scenario(world: World) -> None:
+        process, other = world.process(), world.process()
+        await put_header(other.store, TWO)
+        async with Outcomes(process.store, process.pace) as outcomes:
+            await outcomes.follow(TWO).known()
+            process.store.line.cut(Part.WATCHES)
+            version_id = await put_header(other.store, ONE)
+            followed = outcomes.follow(ONE)
+            known = await followed.known()
+            assert (known.is_open, known.version_id) == (True, version_id)
+            assert process.script.arrivals["memory.get.before"] == 1
+            if is_decided_later:
+                process.store.line.mend()
+                await settle()
+            await put_header(other.store, ONE, TxnState.COMMITTED)
+            process.store.line.mend()
+            await world.pass_ms(10_000)
+            assert await followed.decided() is TxnState.COMMITTED
+
+    run(scenario)
+
+
+def test_a_decision_that_overtakes_the_look_at_its_transaction_is_learned_once() -> None:
+    async def scenario(world: World) -> None:
+        process, other = world.process(), world.process()
+        await put_header(other.store, TWO)
+        counter = Counter()
+        async with Outcomes(process.store, process.pace, counter) as outcomes:
+            await outcomes.follow(TWO).known()
+            process.store.line.cut(Part.WATCHES)
+            await put_header(other.store, ONE)
+            answer = process.script.hold("get", prefix="/txn/", after=True)
+            followed = outcomes.follow(ONE)
+            await answer.arrived()
+            process.store.line.mend()
+            await put_header(other.store, ONE, TxnState.ABORTED)
+            assert await followed.decided() is TxnState.ABORTED
+            answer.release()
+            await settle()
+            assert followed.now is not None
+            assert followed.now.state is TxnState.ABORTED, "the look brings what was so before"
+            assert len(counter.delays) == 1
+
+    run(scenario)
+
+
+def test_whatever_went_while_nobody_watched_is_looked_at_again_even_if_the_first_look_is_under_way() -> None:
+    async def scenario(world: World) -> None:
+        process, other = world.process(), world.process()
+        await put_header(other.store, ONE)
+        async with Outcomes(process.store, process.pace) as outcomes:
+            seen = outcomes.follow(ONE)
+            await seen.known()
+            process.store.line.cut(Part.WATCHES)
+            await put_header(other.store, TWO)
+            answer = process.script.hold("get", prefix=paths.header_key(TWO), after=True)
+            followed = outcomes.follow(TWO)
+            await answer.arrived()
+            for txn_id in (ONE, TWO):
+                await put_header(other.store, txn_id, TxnState.COMMITTED)
+            world.data.trim()
+            process.store.line.mend()
+            await world.pass_ms(10_000)
+            assert await seen.decided() is TxnState.COMMITTED
+            assert followed.now is None
+            answer.release()
+            assert await followed.decided() is TxnState.COMMITTED
+
+    run(scenario)
+
+
+def test_a_look_outlasts_a_store_that_is_away_and_ends_when_nobody_wants_it() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        async with Outcomes(process.store, process.pace) as outcomes:
+            await outcomes.follow(TWO).known()
+            process.script.fail("get", Unavailable("away"), prefix="/txn/", times=3)
+            followed = outcomes.follow(ONE)
+            while followed.now is None:
+                await world.pass_ms(1_000)
+            assert followed.now.header is None
+            gate = process.script.hold("get", prefix="/txn/")
+            given_up = outcomes.follow(TxnId(0, 3))
+            await gate.arrived()
+            given_up.release()
+            await settle()
+            assert outcomes.count == 2
+            with pytest.raises(SegmentUnavailable):
+                await given_up.known()
 
     run(scenario)
 

@@ -8,6 +8,7 @@ import pytest
 from buffer_stage import (
     ABORTED,
     COMMITTED,
+    EVERYTHING,
     Lacks,
     Stage,
     both_stores,
@@ -20,6 +21,7 @@ from metastore.providers.memory import Part
 from support.world import settle
 from txn.model.errors import TxnConflict
 from txn.model.position import Position
+from txn.segment.entry import Entry
 
 
 @both_stores
@@ -64,6 +66,24 @@ def test_the_intent_is_durable_before_the_entry_is_appended() -> None:
         await owner.close()
 
     play(scenario)
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["stored", "local"])
+def test_each_message_is_appended_once_and_an_outcome_appends_nothing(local: bool) -> None:
+    async def scenario(stage: Stage) -> None:
+        one, two = await stage.begin(1, 2)
+        owner = await stage.own()
+        await confirmed([owner.publish(str(number), [one, two, None][number % 3]) for number in range(30)])
+        await stage.decide(one, COMMITTED)
+        await stage.decide(two, ABORTED)
+        owner = await stage.succeed(owner)
+        assert len(await owner.texts()) == 20
+        assert owner.log.first is not None
+        entries = await owner.log.read(owner.log.first, 1_000, EVERYTHING)
+        assert [Entry.decode(each.data).payload for each in entries] == [b"%d" % number for number in range(30)]
+        await owner.close()
+
+    play(scenario, local=local)
 
 
 def test_h20_one_record_stands_for_all_messages_of_a_transaction_that_are_appended_together() -> None:

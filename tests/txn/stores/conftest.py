@@ -16,8 +16,6 @@ CHOSEN = (
     "service-8",
     "oxia-8",
 )
-
-
 TRIED = [each for each in SUBJECTS if SUBJECTS is not TABLE or each.name in CHOSEN]
 
 

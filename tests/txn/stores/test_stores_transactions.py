@@ -17,15 +17,16 @@ from txn.segment.errors import SegmentSealed
 
 NAMES = ("1", "10", "1-1", "1%2F1")
 """Of which one begins like the other."""
+DEADLINE_MS = 1_500
+"""More than two sends take anywhere."""
+
+every_outcome = pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
 
 
 def require_time(subject: Subject, change: str) -> None:
     """A death takes as long as a session does: of stores that are alike one is asked."""
     if change == "die" and not subject.is_given_time:
         pytest.skip("of stores that are alike one is asked what takes seconds")
-
-
-every_outcome = pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
 
 
 @pytest.mark.parametrize(
@@ -94,10 +95,11 @@ def test_what_is_held_of_a_subscription_is_held_by_whoever_comes(
 def test_the_deadline_frees_the_segment_by_itself(subject: Subject) -> None:
     async def scenario(fleet: Fleet) -> None:
         segment = await fleet.create("deadline")
-        txn_id = await fleet.begin(timeout_ms=300)
+        await fleet.send(segment, "before")
+        txn_id = await fleet.begin(DEADLINE_MS)
         await fleet.send(segment, "inside", txn_id)
         await fleet.send(segment, "behind")
-        assert await fleet.read_until(segment, "behind") == ["behind"]
+        assert await fleet.read_until(segment, "behind") == ["before", "behind"]
         await fleet.collected(txn_id)
 
     run(subject, scenario)

@@ -1,5 +1,6 @@
-"""How far a segment may be read: to before the first entry of its oldest open transaction. Pure, and no matter how many
-are open, each step takes the same time.
+"""How far a segment may be read: to before the first entry of its oldest open transaction.
+
+Pure, and no matter how many are open, each step takes the same time.
 
 A transaction is *pinned* at the first position that it takes, before anything is written there. Positions only grow, so
 the pins come in their order, and the oldest is always the first of them. Where entries turn out not to be written after

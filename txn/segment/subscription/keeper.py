@@ -159,7 +159,7 @@ class CursorKeeper:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            state = self._state = self.passed(self.state).normalise(self.lengths())
+            state = self._state = self.passed(self.state)
             written, self._folded = self._folded, []
             try:
                 if self._is_deleting:
