@@ -157,18 +157,8 @@ class Leaders:
         record = TopicRecord(Layout.initial(segments, self._pace.clock.wall_ms()), dict(properties or {}))
         birth = Birth(self._store, topic, self._pace)
         late = NotLeader(f"{topic} is being created, by whoever leads it first: ask again")
-        async with self._within(late), self._hurrying(topic):
+        async with self._within(late):
             return await birth.run(record, subscriptions or {})
-
-    def _hurrying(self, topic: TopicName) -> Unless:
-        """A block in which this broker does not wait for the turn of others to lead a topic."""
-
-        async def hurry() -> None:
-            while True:
-                self._takeover.hurry(topic.path)
-                await self._bell.wait()
-
-        return Unless(hurry(), lambda: AssertionError("it never ends by itself"))
 
     def _within(self, late: Exception) -> Unless:
         """A block that is given up after a while."""

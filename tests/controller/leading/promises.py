@@ -30,7 +30,7 @@ class Promises:
             commit(*arguments)
             self.check()
 
-        data._commit = commit_and_look  # type: ignore[method-assign]
+        vars(data)["_commit"] = commit_and_look
 
     def check(self) -> None:
         """AssertionError for what must not be."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from leading_world import Admin, Lead, check_rest, leads, put_drained, put_load, record_of
+from leading_world import QUIET, Admin, Lead, check_rest, leads, put_drained, put_load, record_of
 from promises import Promises
 
 from controller.autoscale import AutoScaleConfig
@@ -43,7 +43,7 @@ class Simulation:
         self.admin = Admin(world, [])
         self.tasks: list[asyncio.Task[Any]] = []
         self.done: Counter[str] = Counter()
-        self.config = {"auto_scale": EAGER if seed % 2 else AutoScaleConfig(enabled=False), "retention_minutes": 0}
+        self.config: dict[str, Any] = {"auto_scale": EAGER if seed % 2 else QUIET, "retention_minutes": 0}
 
     async def run(self) -> None:
         self.admin.made = await leads(self.world, self.cluster, BROKERS, **self.config)

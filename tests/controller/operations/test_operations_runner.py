@@ -11,7 +11,7 @@ from controller.layout import Layout, TopicName, TopicRecord
 from controller.operations import Kind, LeaderRecords, Operation, OperationFailed, Phase, Runner
 from controller.operations.runner import ATTEMPTS_MAX
 from controller.operations.steps import born
-from controller.topics import paths
+from controller.topics import Topics, paths
 from metastore.coordination import Deposed, Election
 from metastore.interface import Unavailable
 from support.segments_at_work import Cluster, Work
@@ -19,7 +19,8 @@ from support.world import Process, World, run, settle
 from txn.model.errors import SegmentUnavailable, TxnFatal
 
 TOPIC = TopicName.parse("topic://tenant/ns/my-topic")
-RECORD = TopicRecord(Layout.initial(2, 5), {"owner": "alice"}, {"maxSegments": 3})
+OWNER = {"owner": "alice"}
+RECORD = TopicRecord(Layout.initial(2, 5), OWNER, {"maxSegments": 3})
 every_store = pytest.mark.parametrize("lacks", [(), ("transact",)], ids=["transact", "plain"])
 
 
@@ -240,5 +241,27 @@ def test_a_grant_that_is_over_ends_it_at_once(lacks: tuple[str, ...]) -> None:
         with pytest.raises(Deposed):
             await stage.runner.run(begun, stage.names)
         assert begun.operation.phase is Phase.PREPARING
+
+    staged(scenario, lacks)
+
+
+@every_store
+def test_who_takes_over_leaves_no_version_that_an_earlier_leader_knew(lacks: tuple[str, ...]) -> None:
+    """H1: where only versions fence, a write that is on its way finds another one."""
+
+    async def scenario(world: World, stage: Stage) -> None:
+        begun = await stage.runner.begin(split())
+        before = await stage.records.topic_record()
+        await stage.records.take_over()
+        after, there = await stage.records.topic_record(), await stage.records.operation()
+        assert before is not None
+        assert after is not None
+        assert begun is not None
+        assert there is not None
+        assert (after.record, there.operation) == (before.record, begun.operation)
+        assert (after.version_id > before.version_id) is bool(lacks)
+        assert (there.version_id > begun.version_id) is bool(lacks)
+        found = [name async for name in Topics(stage.process.store, stage.process.pace).names(TOPIC.parent, OWNER)]
+        assert found == [TOPIC], "it is found by its properties as before"
 
     staged(scenario, lacks)
