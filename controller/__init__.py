@@ -12,7 +12,8 @@ that changes.
     pb          generated messages of the service `tidemark.broker.v1.Broker`
 
     layout, assignment, autoscale, topics    topics of many segments: their shape, who gets which segment, when one is
-                split or merged, and their records; pure values and records, which no broker uses yet
+                split or merged, and their records
+    operations, subscriptions, watches, leading    what becomes of a topic, who consumes it, who is told, who leads it
 
 What it promises. What was answered is durable. A stream that breaks loses nothing that was answered and repeats
 nothing that was stored: a producer's resends are recognised, and who reads goes on from a position. The errors of the

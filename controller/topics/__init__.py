@@ -2,6 +2,7 @@
 
     paths      keys, partitions, indexes
     records    `Topics`: create, read, update, find
+    policies   what holds for all topics of a namespace
     errors     what can be wrong with a topic
 
 What it promises. All that belongs to a topic is in one partition, so its leader's writes can depend on its leading. A

@@ -16,7 +16,7 @@ arrives after the header went, it stays, and the doctor tells of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -29,7 +29,9 @@ from metastore.interface import (
     MetadataStore,
     OutcomeUnknown,
     Put,
+    PutResult,
     StoreError,
+    UnexpectedVersion,
     exactly,
 )
 from metastore.interface import Operation as StoreOperation
@@ -99,7 +101,7 @@ class OperationRecords:
         return [result.key for result in results if result is not None]
 
     async def _put_singly(self, txn_id: TxnId, version: int, operations: Sequence[Operation]) -> list[str]:
-        keys: list[str] = []
+        stored: list[PutResult] = []
         failures: list[StoreError] = []
         for batch in _portions(operations, CALLS_AT_ONCE_MAX):
             puts = [self._put_one(txn_id, each) for each in batch]
@@ -109,7 +111,7 @@ class OperationRecords:
                 elif isinstance(result, BaseException):
                     raise result
                 else:
-                    keys.append(result)
+                    stored.append(result)
             if failures:
                 break
         if not failures:
@@ -118,30 +120,39 @@ class OperationRecords:
                     paths.header_key(txn_id), partition_key=paths.partition(txn_id), include_value=False
                 )
                 if header is not None and header.version.version_id == version:
-                    return keys
+                    return [each.key for each in stored]
             except StoreError as error:
                 failures.append(error)
-        await self._take_back(txn_id, keys, failures)
+        await self._take_back(txn_id, stored, failures)
         raise _decided(txn_id)
 
-    async def _put_one(self, txn_id: TxnId, operation: Operation) -> str:
-        result = await self._store.put(
+    async def _put_one(self, txn_id: TxnId, operation: Operation) -> PutResult:
+        return await self._store.put(
             paths.operation_sequence(txn_id),
             operation.encode(),
             partition_key=paths.partition(txn_id),
             sequence_deltas=(1,),
             indexes=operation.indexes(),
         )
-        return result.key
 
-    async def _take_back(self, txn_id: TxnId, keys: Sequence[str], failures: Sequence[StoreError]) -> None:
+    async def _take_back(self, txn_id: TxnId, stored: Sequence[PutResult], failures: Sequence[StoreError]) -> None:
         """Removes what was put; raises what went wrong, if anything did, and what is worst first."""
         try:
-            await self._delete_singly(txn_id, keys)
+            for batch in _portions(stored, CALLS_AT_ONCE_MAX):
+                await _all_done(self._take_one_back(txn_id, each) for each in batch)
         except StoreError as error:
             raise OutcomeUnknown(f"operations of {txn_id} were put and could not be taken back: {error}") from error
         for failure in sorted(failures, key=lambda each: not isinstance(each, OutcomeUnknown)):
             raise failure
+
+    async def _take_one_back(self, txn_id: TxnId, stored: PutResult) -> None:
+        """The key of a record that is gone may be given again, to another owner's intent: only one's own is removed."""
+        try:
+            await self._store.delete(
+                stored.key, expected=stored.version.version_id, partition_key=paths.partition(txn_id)
+            )
+        except UnexpectedVersion:
+            return
 
     async def delete(
         self, txn_id: TxnId, keys: Iterable[str], applied: Applied, *, header_version: int = ABSENT
@@ -191,10 +202,7 @@ class OperationRecords:
     async def _delete_singly(self, txn_id: TxnId, keys: Sequence[str]) -> None:
         partition = paths.partition(txn_id)
         for batch in _portions(keys, CALLS_AT_ONCE_MAX):
-            deletes = (self._store.delete(key, partition_key=partition) for key in batch)
-            for result in await asyncio.gather(*deletes, return_exceptions=True):
-                if isinstance(result, BaseException):
-                    raise result
+            await _all_done(self._store.delete(key, partition_key=partition) for key in batch)
 
     def watch_writes(self) -> View:
         """The records of all writes to the segment, and every change of them; to be used in `async with`."""
@@ -226,6 +234,13 @@ class OperationRecords:
             if operation.segment == self.segment and operation.subscription == subscription:
                 found.append(StoredOperation(record.key, operation))
         return found
+
+
+async def _all_done(calls: Iterable[Awaitable[object]]) -> None:
+    """Waits for all of them, whatever comes of the others, then raises the first error."""
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
 
 
 def _decided(txn_id: TxnId) -> TxnConflict:

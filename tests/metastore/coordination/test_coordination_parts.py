@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metastore.clock import ManualClock
-from metastore.coordination import ForeignRecord, Pace
+from metastore.coordination import Deposed, ForeignRecord, Lock, Pace
 from metastore.coordination.line import LINE_LENGTH_MAX
 from metastore.coordination.pace import PAUSE_FIRST_S, PAUSE_MAX_S, QUIET_S, Backoff
 from metastore.coordination.role import Role
@@ -326,5 +326,31 @@ def test_those_who_left_a_line_do_not_count() -> None:
         waiting = process.start(campaign(process))
         await settle()
         assert not waiting.done()
+
+    run(scenario)
+
+
+def test_grants_of_many_roles_are_found_by_one_index_and_stay_there_when_they_change() -> None:
+    async def scenario(world: World) -> None:
+        process = world.process()
+        by_index = [("holders", "all")]
+        locks = [Lock(process.store, f"/role-{number}", pace=process.pace, indexes=by_index) for number in range(3)]
+        grants = [await lock.acquire() for lock in locks]
+
+        async def held() -> list[str]:
+            return [record.key async for record in process.store.scan(exactly("all"), index="holders")]
+
+        assert sorted(await held()) == ["/role-0", "/role-1", "/role-2"]
+        await grants[0].update(b"b")
+        await grants[1].release()
+        assert sorted(await held()) == ["/role-0", "/role-2"]
+        await grants[0].confirm()
+        with pytest.raises(Deposed):
+            await grants[1].confirm()
+        await process.store.delete("/role-2", partition_key="/role-2")
+        with pytest.raises(Deposed):
+            await grants[2].confirm()
+        for grant in grants:
+            await grant.release()
 
     run(scenario)

@@ -160,3 +160,29 @@ def test_a_put_that_is_cancelled_may_be_there_and_is_found() -> None:
             await asyncio.sleep(0)
 
     run(scenario)
+
+
+def test_what_is_taken_back_late_is_never_the_record_of_another_owner() -> None:
+    """On a store without `transact`: the greatest number of a sequence is given again once its record is gone."""
+
+    async def scenario(world: World) -> None:
+        one, other = world.process(), world.process()
+        await begin(one.store, ONE)
+        records = OperationRecords(one.store, SEGMENT, "broker", 7, one.pace)
+        others = OperationRecords(other.store, SEGMENT, "other", 8, other.pace)
+        async with Outcomes(one.store, one.pace) as outcomes:
+            version = await version_of(outcomes)
+            one.script.fail("get", Unavailable("away"), prefix="/txn/")
+            gate = one.script.hold("delete", prefix="/txn-op")
+            putting = one.start(records.put(ONE, version, acks(1)))
+            await gate.arrived()
+            (stored,) = await records.of_transaction(ONE, "s")
+            await other.store.delete(stored.key, partition_key=paths.partition(ONE))
+            assert await others.put(ONE, version, acks(1)) == [stored.key]
+            gate.release()
+            with pytest.raises(Unavailable):
+                await putting
+            (left,) = await records.of_transaction(ONE, "s")
+            assert left.operation.broker == "other"
+
+    run(scenario, ("transact",))
