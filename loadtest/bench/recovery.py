@@ -20,7 +20,7 @@ from txn.segment.log import LocalLogs
 
 GROUP = "txn-recovery"
 SIDE = "tidemark"
-TITLE = "Recovery: a segment's owner goes, and the next one takes it over, in this process, on a metastore process"
+TITLE = "Recovery: the next owner takes a segment over, in this process, on a metastore process of its own"
 ENTRIES = 100_000
 OPEN = 1_000
 TIMEOUT_MS = 3_600_000
@@ -35,21 +35,29 @@ def name(entries: int) -> str:
 
 
 class Segments:
-    """Segments in a folder, filled once and taken over again and again."""
+    """Segments, each in a store and a folder of its own, filled once and taken over again and again."""
 
-    def __init__(self, address: str, folder: Path) -> None:
-        self._url = f"oxia://{address}"
-        self._folder = folder
+    def __init__(self, bench: Bench, stack: ExitStack) -> None:
+        self._bench = bench
+        self._stack = stack
+        self._places: dict[str, tuple[str, Path]] = {}
+        """The URL of a segment's store, and the folder of its log."""
 
     def fill(self, entries: int) -> None:
         """A segment with so many entries, the last of which are of open transactions."""
-        asyncio.run(self._fill(entries))
-
-    async def _fill(self, entries: int) -> None:
         segment = name(entries)
+        folders = [
+            self._stack.enter_context(self._bench.fresh_folder(f"{segment}-{what}")) for what in ("store", "logs")
+        ]
+        server = self._stack.enter_context(Server(tidemark(), folders[0], self._bench.generator))
+        self._places[segment] = f"oxia://{server.address}", folders[1]
+        asyncio.run(self._fill(segment, entries))
+
+    async def _fill(self, segment: str, entries: int) -> None:
+        url, folder = self._places[segment]
         async with (
-            await open_store(self._url) as store,
-            LocalLogs(self._folder) as logs,
+            await open_store(url) as store,
+            LocalLogs(folder) as logs,
             Host(store, {local_place(segment): logs}, "filler", "127.0.0.1:1") as host,
         ):
             await host.create(segment)
@@ -67,7 +75,8 @@ class Segments:
         return {"p50_ms": percentile(waits_ms, 0.50)}
 
     async def _recover(self, segment: str) -> float:
-        async with await open_store(self._url) as store, LocalLogs(self._folder) as logs:
+        url, folder = self._places[segment]
+        async with await open_store(url) as store, LocalLogs(folder) as logs:
             began_s = time.perf_counter()
             async with Host(store, {local_place(segment): logs}, "owner", "127.0.0.1:2") as host:
                 await host.get(segment)
@@ -76,8 +85,6 @@ class Segments:
 
 @contextmanager
 def opened(bench: Bench) -> Iterator[Mapping[str, Segments]]:
-    """A store, and a folder for the logs."""
+    """The one subject; what its segments need ends with it."""
     with ExitStack() as stack:
-        folders = [stack.enter_context(bench.fresh_folder(f"{GROUP}-{what}")) for what in ("store", "logs")]
-        server = stack.enter_context(Server(tidemark(), folders[0], bench.generator))
-        yield {SIDE: Segments(server.address, folders[1])}
+        yield {SIDE: Segments(bench, stack)}
