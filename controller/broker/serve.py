@@ -15,7 +15,7 @@ from controller.broker.config import BrokerConfig, ConfigError, load_config
 from controller.broker.front import ListenError
 from metastore.commandline import CommandError, UsageError
 from metastore.faults import faults_from_environment
-from metastore.interface import StoreError
+from metastore.interface import InvalidUrl, StoreError
 from metastore.logs import set_up_logging
 from metastore.tokens import SecurityError
 from txn.model.errors import TxnError
@@ -37,7 +37,7 @@ def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool) ->
     except BaseExceptionGroup as group:
         raise _reason(group) from group
     except START_ERRORS as error:
-        raise CommandError(str(error)) from error
+        raise _told(error) from error
     return 0
 
 
@@ -49,7 +49,12 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first: BaseException = foreseen
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
-    return CommandError(str(first))
+    return _told(first)
+
+
+def _told(error: BaseException) -> CommandError:
+    """A foreseen error as the command line tells it; a wrong URL is a wrong option."""
+    return UsageError(str(error)) if isinstance(error, InvalidUrl) else CommandError(str(error))
 
 
 async def _serve(config: BrokerConfig) -> None:

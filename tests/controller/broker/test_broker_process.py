@@ -120,7 +120,7 @@ def test_one_that_is_killed_is_followed_and_nothing_is_lost(log: str, tmp_path: 
     [
         ((), 2, "store must be the URL"),
         (("--store", "memory://", "--listen", "nowhere"), 2, "listen"),
-        (("--store", "strange://"), 1, "unknown scheme 'strange'"),
+        (("--store", "strange://"), 2, "unknown scheme 'strange'"),
         (("--store", "memory://", "--tokens-file", "/no/such/file"), 1, "cannot be read"),
         (("--config", "/no/such/file"), 2, "cannot be read"),
     ],
