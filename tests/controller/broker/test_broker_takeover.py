@@ -91,7 +91,9 @@ def test_when_a_broker_stops_streams_end_and_another_takes_over_at_once(log: str
                 assert payloads(await deliveries(consumer, 1)) == ["a"]
                 await consumer.say(acknowledge(1, positions[0], txn_id=txn_id))
                 assert await acknowledged(consumer, 1) == {1: ""}
-                streams = [producer, consumer, one.read("s", is_following=True)]
+                reader = one.read("s", is_following=True)
+                assert (await reader.next()) is not None, "a stream that has not come to the broker yet is not its own"
+                streams = [producer, consumer, reader]
                 endings = asyncio.gather(*(stream.refusal() for stream in streams))
 
                 await first.__aexit__(None, None, None)
