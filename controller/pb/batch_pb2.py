@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63ontroller/pb/batch.proto\x12\x12tidemark.broker.v1\"=\n\x05\x42\x61tch\x12\x34\n\x08messages\x18\x01 \x03(\x0b\x32\".tidemark.broker.v1.BatchedMessage\"\x9c\x01\n\x0e\x42\x61tchedMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x46\n\nproperties\x18\x02 \x03(\x0b\x32\x32.tidemark.broker.v1.BatchedMessage.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63ontroller/pb/batch.proto\x12\x12tidemark.broker.v1\"=\n\x05\x42\x61tch\x12\x34\n\x08messages\x18\x01 \x03(\x0b\x32\".tidemark.broker.v1.BatchedMessage\"\xdd\x01\n\x0e\x42\x61tchedMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x46\n\nproperties\x18\x02 \x03(\x0b\x32\x32.tidemark.broker.v1.BatchedMessage.PropertiesEntry\x12\x10\n\x03key\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08\x65vent_ms\x18\x04 \x01(\x04\x12\x13\n\x0bsequence_id\x18\x05 \x01(\x04\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x06\n\x04_keyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,7 +36,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BATCH']._serialized_start=49
   _globals['_BATCH']._serialized_end=110
   _globals['_BATCHEDMESSAGE']._serialized_start=113
-  _globals['_BATCHEDMESSAGE']._serialized_end=269
-  _globals['_BATCHEDMESSAGE_PROPERTIESENTRY']._serialized_start=220
-  _globals['_BATCHEDMESSAGE_PROPERTIESENTRY']._serialized_end=269
+  _globals['_BATCHEDMESSAGE']._serialized_end=334
+  _globals['_BATCHEDMESSAGE_PROPERTIESENTRY']._serialized_start=277
+  _globals['_BATCHEDMESSAGE_PROPERTIESENTRY']._serialized_end=326
 # @@protoc_insertion_point(module_scope)

@@ -4,7 +4,7 @@ isort:skip_file
 Several messages as the payload of one entry: how clients of this project put them together and take them apart. Brokers
 do not look into it.
 
-payload = the four bytes 0x54 0x4d 0x42 0x01, then a Batch
+payload = the four bytes 0x54 0x4d 0x42 0x01, then a Batch; all of it compressed, if the entry says so
 
 Who finds something else in an entry of several messages has a batch of some other client before him.
 """
@@ -70,7 +70,16 @@ class BatchedMessage(_message.Message):
 
     PAYLOAD_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    EVENT_MS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_ID_FIELD_NUMBER: _builtins.int
     payload: _builtins.bytes
+    key: _builtins.str
+    """What the message is routed and kept in order by; not set: nothing."""
+    event_ms: _builtins.int
+    """The application's own time; 0: none."""
+    sequence_id: _builtins.int
+    """The application's own number of the message in the topic."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -78,11 +87,16 @@ class BatchedMessage(_message.Message):
         *,
         payload: _builtins.bytes = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        key: _builtins.str | None = ...,
+        event_ms: _builtins.int = ...,
+        sequence_id: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["payload", b"payload", "properties", b"properties"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "event_ms", b"event_ms", "key", b"key", "payload", b"payload", "properties", b"properties", "sequence_id", b"sequence_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__key: _TypeAlias = _typing.Literal["key"]  # noqa: Y015
+    _WhichOneofArgType__key: _TypeAlias = _typing.Literal["_key", b"_key"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__key) -> _WhichOneofReturnType__key | None: ...
 
 Global___BatchedMessage: _TypeAlias = BatchedMessage  # noqa: Y015

@@ -134,6 +134,23 @@ DELETING: SegmentState.ValueType  # 3
 """It is being deleted."""
 Global___SegmentState: _TypeAlias = SegmentState  # noqa: Y015
 
+class _Compression:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompressionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Compression.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNCOMPRESSED: _Compression.ValueType  # 0
+    ZLIB: _Compression.ValueType  # 1
+    ZSTD: _Compression.ValueType  # 2
+
+class Compression(_Compression, metaclass=_CompressionEnumTypeWrapper): ...
+
+UNCOMPRESSED: Compression.ValueType  # 0
+ZLIB: Compression.ValueType  # 1
+ZSTD: Compression.ValueType  # 2
+Global___Compression: _TypeAlias = Compression  # noqa: Y015
+
 class _SubscriptionKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -146,6 +163,8 @@ class _SubscriptionKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Subs
     """Entries are spread over all consumers; the order is not kept."""
     FAILOVER: _SubscriptionKind.ValueType  # 2
     """One consumer at a time gets everything; when it goes, the next one."""
+    KEY_SHARED: _SubscriptionKind.ValueType  # 3
+    """Each message goes to the consumer that has its key's bucket, in order for each key. All consumers name the same buckets."""
 
 class SubscriptionKind(_SubscriptionKind, metaclass=_SubscriptionKindEnumTypeWrapper): ...
 
@@ -155,6 +174,8 @@ SHARED: SubscriptionKind.ValueType  # 1
 """Entries are spread over all consumers; the order is not kept."""
 FAILOVER: SubscriptionKind.ValueType  # 2
 """One consumer at a time gets everything; when it goes, the next one."""
+KEY_SHARED: SubscriptionKind.ValueType  # 3
+"""Each message goes to the consumer that has its key's bucket, in order for each key. All consumers name the same buckets."""
 Global___SubscriptionKind: _TypeAlias = SubscriptionKind  # noqa: Y015
 
 @_typing.final
@@ -1130,20 +1151,26 @@ class OpenProducer(_message.Message):
 
     SEGMENT_FIELD_NUMBER: _builtins.int
     PRODUCER_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
     segment: _builtins.str
     producer: _builtins.str
     """A producer of this name on another stream of this segment is ended with ProducerReplaced. Empty: nobody's resends are
     told from new messages, and sequence ids mean nothing.
+    """
+    claim: _builtins.int
+    """Who has claimed a topic for itself says the claim's number (topics.proto). A segment remembers the greatest that it has
+    heard: who says a smaller one, or none, is refused with ProducerFenced. 0: none.
     """
     def __init__(
         self,
         *,
         segment: _builtins.str = ...,
         producer: _builtins.str = ...,
+        claim: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["producer", b"producer", "segment", b"segment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "producer", b"producer", "segment", b"segment"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1180,6 +1207,11 @@ class Send(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     TXN_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    KEY_HASHES_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
+    UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
+    DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
+    IS_BATCH_FIELD_NUMBER: _builtins.int
     sequence_id: _builtins.int
     """The producer's own number of the first message of the entry; each entry's are behind those of the entry before. What
     is sent again after a broken stream, with the same numbers, is stored once.
@@ -1190,8 +1222,22 @@ class Send(_message.Message):
     """Empty: without a transaction. Otherwise it is seen if and when that commits."""
     message_count: _builtins.int
     """How many messages the payload has; 0 counts as 1."""
+    compression: Global___Compression.ValueType
+    """How the payload is compressed, as a whole."""
+    uncompressed_bytes: _builtins.int
+    """Of the payload before it was compressed; 0 if it is not."""
+    deliver_at_ms: _builtins.int
+    """Not to be delivered before this time, by subscriptions that keep no order; 0: at once. Readers do not wait."""
+    is_batch: _builtins.bool
+    """The payload is a batch (batch.proto), of one message or several."""
     @_builtins.property
     def properties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Property]: ...
+    @_builtins.property
+    def key_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The hash of each message's key, in the order of the payload: what brokers share entries by without looking into them.
+        For a message without a key the client chooses one. Empty: nobody shares the entry.
+        """
+
     def __init__(
         self,
         *,
@@ -1200,10 +1246,15 @@ class Send(_message.Message):
         properties: _abc.Iterable[Global___Property] | None = ...,
         txn_id: _builtins.str = ...,
         message_count: _builtins.int = ...,
+        key_hashes: _abc.Iterable[_builtins.int] | None = ...,
+        compression: Global___Compression.ValueType = ...,
+        uncompressed_bytes: _builtins.int = ...,
+        deliver_at_ms: _builtins.int = ...,
+        is_batch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_count", b"message_count", "payload", b"payload", "properties", b"properties", "sequence_id", b"sequence_id", "txn_id", b"txn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "properties", b"properties", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1241,8 +1292,13 @@ class ProducerOpened(_message.Message):
 
     TERM_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
+    LAST_SEQUENCE_ID_FIELD_NUMBER: _builtins.int
     term: _builtins.int
     """The owner's. A segment's term only grows: an answer from a smaller one than was seen before is an old owner's."""
+    last_sequence_id: _builtins.int
+    """The greatest sequence id that is stored of this producer; not set if there is none, or it is not known any more. A
+    sealed segment can be opened as well: it tells this, knows duplicates, and refuses what is new with SegmentSealed.
+    """
     @_builtins.property
     def window(self) -> Global___Window:
         """How much may be without an answer."""
@@ -1252,12 +1308,15 @@ class ProducerOpened(_message.Message):
         *,
         term: _builtins.int = ...,
         window: Global___Window | None = ...,
+        last_sequence_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["window", b"window"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id", "last_sequence_id", b"last_sequence_id", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["term", b"term", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id", "last_sequence_id", b"last_sequence_id", "term", b"term", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__last_sequence_id: _TypeAlias = _typing.Literal["last_sequence_id"]  # noqa: Y015
+    _WhichOneofArgType__last_sequence_id: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_sequence_id) -> _WhichOneofReturnType__last_sequence_id | None: ...
 
 Global___ProducerOpened: _TypeAlias = ProducerOpened  # noqa: Y015
 
@@ -1386,6 +1445,54 @@ class ConsumeRequest(_message.Message):
 Global___ConsumeRequest: _TypeAlias = ConsumeRequest  # noqa: Y015
 
 @_typing.final
+class Bucket(_message.Message):
+    """Of the lower half of the hash of a key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    start: _builtins.int
+    end: _builtins.int
+    def __init__(
+        self,
+        *,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Bucket: _TypeAlias = Bucket  # noqa: Y015
+
+@_typing.final
+class Assigned(_message.Message):
+    """The division of a topic's segments by which a consumer is here (topics.proto)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TERM_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    term: _builtins.int
+    generation: _builtins.int
+    def __init__(
+        self,
+        *,
+        term: _builtins.int = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Assigned: _TypeAlias = Assigned  # noqa: Y015
+
+@_typing.final
 class OpenConsumer(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1394,14 +1501,29 @@ class OpenConsumer(_message.Message):
     CONSUMER_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
+    BUCKETS_FIELD_NUMBER: _builtins.int
+    ASSIGNED_FIELD_NUMBER: _builtins.int
+    REPLACES_FIELD_NUMBER: _builtins.int
     segment: _builtins.str
     subscription: _builtins.str
     consumer: _builtins.str
     """The consumer's name, for statistics."""
     kind: Global___SubscriptionKind.ValueType
+    replaces: _builtins.bool
+    """... until one of a newer division replaces them: their streams end with ConsumerReplaced."""
     @_builtins.property
     def start(self) -> Global___Bound:
         """Where the subscription begins if there is none yet. Not set: it has to exist."""
+
+    @_builtins.property
+    def buckets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Bucket]:
+        """For KEY_SHARED: all buckets, from 0 to 65535 without a gap."""
+
+    @_builtins.property
+    def assigned(self) -> Global___Assigned:
+        """Not set: nobody divides segments here. A consumer by an older division than the newest that was heard of is refused
+        with ConsumerReplaced. Consumers of an older one are in the way (ConsumerBusy) until they go, or ...
+        """
 
     def __init__(
         self,
@@ -1411,10 +1533,13 @@ class OpenConsumer(_message.Message):
         consumer: _builtins.str = ...,
         kind: Global___SubscriptionKind.ValueType = ...,
         start: Global___Bound | None = ...,
+        buckets: _abc.Iterable[Global___Bucket] | None = ...,
+        assigned: Global___Assigned | None = ...,
+        replaces: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer", b"consumer", "kind", b"kind", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "buckets", b"buckets", "consumer", b"consumer", "kind", b"kind", "replaces", b"replaces", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1429,15 +1554,21 @@ class Permit(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRIES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
     entries: _builtins.int
+    bytes: _builtins.int
+    """Of payloads as they are delivered. Who ever grants bytes is delivered no more than he has granted, but for one entry
+    when nothing else is under way; 0: only entries count.
+    """
     def __init__(
         self,
         *,
         entries: _builtins.int = ...,
+        bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "entries", b"entries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1618,6 +1749,10 @@ class Delivery(_message.Message):
     REDELIVERIES_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
+    UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
+    DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
+    IS_BATCH_FIELD_NUMBER: _builtins.int
     payload: _builtins.bytes
     producer: _builtins.str
     sequence_id: _builtins.int
@@ -1628,13 +1763,17 @@ class Delivery(_message.Message):
     redeliveries: _builtins.int
     """How often it may have been delivered before."""
     acknowledged: _builtins.bytes
-    """Messages of the batch that are acknowledged already and not to be handed to anybody: bit `n % 8` of byte `n / 8` is
-    message n. Empty: none.
+    """Messages of the batch that this consumer is not to be given: they are acknowledged already, or another consumer's. Bit
+    `n % 8` of byte `n / 8` is message n. Empty: none.
     """
     epoch: _builtins.int
     """Grows when a subscription whose order is kept goes back: then everything from there on comes again, and what the same
     stream has brought with a smaller number is not to be handed to anybody any more.
     """
+    compression: Global___Compression.ValueType
+    uncompressed_bytes: _builtins.int
+    deliver_at_ms: _builtins.int
+    is_batch: _builtins.bool
     @_builtins.property
     def position(self) -> Global___Position: ...
     @_builtins.property
@@ -1653,10 +1792,14 @@ class Delivery(_message.Message):
         redeliveries: _builtins.int = ...,
         acknowledged: _builtins.bytes = ...,
         epoch: _builtins.int = ...,
+        compression: Global___Compression.ValueType = ...,
+        uncompressed_bytes: _builtins.int = ...,
+        deliver_at_ms: _builtins.int = ...,
+        is_batch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "epoch", b"epoch", "message_count", b"message_count", "payload", b"payload", "position", b"position", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "redeliveries", b"redeliveries", "sequence_id", b"sequence_id", "txn_id", b"txn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "epoch", b"epoch", "is_batch", b"is_batch", "message_count", b"message_count", "payload", b"payload", "position", b"position", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "redeliveries", b"redeliveries", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12txn/pb/entry.proto\x12\x0ftidemark.txn.v1\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xbc\x01\n\x05\x45ntry\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x13\n\x0bsequence_id\x18\x03 \x01(\x04\x12\x0e\n\x06txn_id\x18\x04 \x01(\t\x12\x14\n\x0cpublished_ms\x18\x05 \x01(\x04\x12-\n\nproperties\x18\x06 \x03(\x0b\x32\x19.tidemark.txn.v1.Property\x12\x15\n\rmessage_count\x18\x07 \x01(\r\x12\x0f\n\x07is_void\x18\x08 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12txn/pb/entry.proto\x12\x0ftidemark.txn.v1\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xaa\x02\n\x05\x45ntry\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x13\n\x0bsequence_id\x18\x03 \x01(\x04\x12\x0e\n\x06txn_id\x18\x04 \x01(\t\x12\x14\n\x0cpublished_ms\x18\x05 \x01(\x04\x12-\n\nproperties\x18\x06 \x03(\x0b\x32\x19.tidemark.txn.v1.Property\x12\x15\n\rmessage_count\x18\x07 \x01(\r\x12\x0f\n\x07is_void\x18\x08 \x01(\x08\x12\x12\n\nkey_hashes\x18\t \x03(\x07\x12\x13\n\x0b\x63ompression\x18\n \x01(\r\x12\x1a\n\x12uncompressed_bytes\x18\x0b \x01(\r\x12\x15\n\rdeliver_at_ms\x18\x0c \x01(\x04\x12\x10\n\x08is_batch\x18\r \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROPERTY']._serialized_start=39
   _globals['_PROPERTY']._serialized_end=78
   _globals['_ENTRY']._serialized_start=81
-  _globals['_ENTRY']._serialized_end=269
+  _globals['_ENTRY']._serialized_end=379
 # @@protoc_insertion_point(module_scope)

@@ -52,6 +52,11 @@ class Entry(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     IS_VOID_FIELD_NUMBER: _builtins.int
+    KEY_HASHES_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
+    UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
+    DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
+    IS_BATCH_FIELD_NUMBER: _builtins.int
     payload: _builtins.bytes
     """The producer's bytes, never looked into: one message or a batch."""
     producer: _builtins.str
@@ -63,8 +68,20 @@ class Entry(_message.Message):
     message_count: _builtins.int
     is_void: _builtins.bool
     """A position that was taken and never used: readers skip it."""
+    compression: _builtins.int
+    """How the payload is compressed: the producer's number for it, 0 for not at all."""
+    uncompressed_bytes: _builtins.int
+    """Of the payload before it was compressed; 0 if it is not."""
+    deliver_at_ms: _builtins.int
+    """Not to be delivered before this time; 0: at once."""
+    is_batch: _builtins.bool
+    """The payload is a batch, of one message or several; what its format is clients know."""
     @_builtins.property
     def properties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Property]: ...
+    @_builtins.property
+    def key_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The hash of each message's key, in the order of the payload; empty: none are known."""
+
     def __init__(
         self,
         *,
@@ -76,10 +93,15 @@ class Entry(_message.Message):
         properties: _abc.Iterable[Global___Property] | None = ...,
         message_count: _builtins.int = ...,
         is_void: _builtins.bool = ...,
+        key_hashes: _abc.Iterable[_builtins.int] | None = ...,
+        compression: _builtins.int = ...,
+        uncompressed_bytes: _builtins.int = ...,
+        deliver_at_ms: _builtins.int = ...,
+        is_batch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_void", b"is_void", "message_count", b"message_count", "payload", b"payload", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "sequence_id", b"sequence_id", "txn_id", b"txn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "is_void", b"is_void", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
