@@ -52,7 +52,8 @@ clean: ## Remove what make made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
-	@echo 'Setting up $(VENV) (half a minute where nothing is cached)'
+	@echo 'Setting up $(VENV) (a minute or two where nothing is cached)'
+	@sh .ci/find-java
 	@python=$$(sh .ci/find-python) && "$$python" -m venv --clear $(VENV)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

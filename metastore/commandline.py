@@ -24,12 +24,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from metastore import __version__
-from metastore.quantities import parse_duration_ms
+from metastore.quantities import parse_duration_s
 
 ENTRY_POINT_GROUP = "tidemark.commands"
+SECURITY_SETTINGS = ("tls_cert_file", "tls_key_file", "tls_client_ca_file", "tokens_file", "insecure")
 
 EXIT_SUCCESS = 0
 EXIT_FAILURE = 1
@@ -48,7 +50,6 @@ examples:
   tidemark COMMAND --help                        what a command takes
 """
 
-_BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 Register = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None]
@@ -81,7 +82,7 @@ class CommandParser(argparse.ArgumentParser):
 def duration_s(text: str) -> float:
     """What an option reads as a time: 500ms, 30s, 2m, 1h30m, 7d; a bare number is seconds."""
     try:
-        return float(text) if _BARE_NUMBER.fullmatch(text) else parse_duration_ms(text) / 1000
+        return parse_duration_s(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: give one such as 500ms, 90s, 5m or 1h30m") from None
 
@@ -91,6 +92,21 @@ def positive(text: str) -> int:
     if not _COUNT.fullmatch(text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no count: give a number from 1 to 999999999")
     return int(text)
+
+
+def add_security_options(parser: argparse.ArgumentParser) -> None:
+    """What a service proves, and demands of its clients: the options of SECURITY_SETTINGS."""
+    parser.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve TLS with this certificate (PEM)")
+    parser.add_argument("--tls-key-file", type=Path, metavar="FILE", help="and this key (PEM)")
+    parser.add_argument(
+        "--tls-client-ca-file", type=Path, metavar="FILE", help="ask clients for a certificate signed by these (PEM)"
+    )
+    parser.add_argument(
+        "--tokens-file", type=Path, metavar="FILE", help="let in only bearers of a token: a line PRINCIPAL TOKEN each"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", default=None, help="serve a network without TLS and tokens all the same"
+    )
 
 
 def installed_registrations() -> list[Register]:

@@ -138,28 +138,9 @@ class DataDirectory:
         return shaped
 
     def _read(self) -> list[Namespace]:
-        manifest = self.path / MANIFEST
-        if not manifest.exists():
-            if (self.path / "shards").exists():
-                raise DirectoryError(f"{self.path} is damaged: it has shards but no {MANIFEST}")
-            return []
-        try:
-            content: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
-            if content["format"] > FORMAT:
-                raise DirectoryError(
-                    f"{self.path} has format {content['format']}, and this version reads up to {FORMAT}: "
-                    "use the version that wrote it, or a newer one"
-                )
-            if "identity" in content:  # the first directories had none
-                self.identity, self._is_identified = _checked_identity(content["identity"]), True
-            namespaces = [_checked(Namespace(**each)) for each in content["namespaces"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DirectoryError(f"{self.path} is damaged: {MANIFEST} cannot be read: {error!r}") from error
-        first = 0
-        for each in namespaces:
-            if each.first_shard != first:
-                raise DirectoryError(f"{self.path} is damaged: {MANIFEST} gives shard {first} to nobody")
-            first += each.shards
+        identity, namespaces = read_manifest(self.path)
+        if identity is not None:
+            self.identity, self._is_identified = identity, True
         return namespaces
 
     def _write(self, namespaces: list[Namespace]) -> None:
@@ -184,6 +165,34 @@ class DataDirectory:
     def close(self) -> None:
         """Lets another process have the directory."""
         os.close(self._lock)
+
+
+def read_manifest(path: Path) -> tuple[str | None, list[Namespace]]:
+    """What a data directory says of itself: its identity, if it has one, and its namespaces. It need not be ours."""
+    manifest = path / MANIFEST
+    identity: str | None = None
+    if not manifest.exists():
+        if (path / "shards").exists():
+            raise DirectoryError(f"{path} is damaged: it has shards but no {MANIFEST}")
+        return None, []
+    try:
+        content: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
+        if content["format"] > FORMAT:
+            raise DirectoryError(
+                f"{path} has format {content['format']}, and this version reads up to {FORMAT}: "
+                "use the version that wrote it, or a newer one"
+            )
+        if "identity" in content:  # the first directories had none
+            identity = _checked_identity(content["identity"])
+        namespaces = [_checked(Namespace(**each)) for each in content["namespaces"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DirectoryError(f"{path} is damaged: {MANIFEST} cannot be read: {error!r}") from error
+    first = 0
+    for each in namespaces:
+        if each.first_shard != first:
+            raise DirectoryError(f"{path} is damaged: {MANIFEST} gives shard {first} to nobody")
+        first += each.shards
+    return identity, namespaces
 
 
 def shard_directory(path: Path, shard_id: int) -> Path:

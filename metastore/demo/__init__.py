@@ -11,7 +11,7 @@ acknowledged is lost. It leaves nothing behind: no process, no file.
 What it refuses. It measures nothing (that is `make bench`), and it proves nothing that the tests do not prove harder.
 
     __main__    the order of the chapters
-    stage       the service, and the voice that tells
+    stage       the service
     records     records, sequences, indexes, sessions; the store embedded
     changes     watches, transactions
     leaders     an election

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from metastore.demo.stage import begin_chapter, say
 from metastore.interface import (
     BatchKind,
     BlockingStore,
@@ -13,6 +12,7 @@ from metastore.interface import (
     Put,
     children_of,
 )
+from metastore.stagecraft import begin_chapter, say
 
 TASKS = children_of("/tasks")
 ACCOUNTS = "accounts"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from metastore.demo.stage import Service, begin_chapter, say
+from metastore.demo.stage import Service
 from metastore.interface import BlockingStore, OutcomeUnknown, Unavailable, children_of
+from metastore.stagecraft import begin_chapter, say
 
 WRITERS = 4
 WRITES_BEFORE_THE_CRASH = 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from metastore.coordination import Deposed, Election, Grant
-from metastore.demo.stage import begin_chapter, say
 from metastore.interface import open_store
+from metastore.stagecraft import begin_chapter, say
 
 ROLE = "/jobs/scheduler"
 

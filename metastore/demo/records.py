@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from metastore.demo.stage import begin_chapter, say
 from metastore.interface import BlockingStore, Comparison, UnexpectedVersion, children_of
+from metastore.stagecraft import begin_chapter, say
 
 
 def show_records(store: BlockingStore) -> None:

@@ -969,3 +969,368 @@ class WatchProgress(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchProgress: _TypeAlias = WatchProgress  # noqa: Y015
+
+@_typing.final
+class BulkRange(_message.Message):
+    """---- Reading very much
+
+    A range of keys, or of the secondary keys of an index.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_INCLUSIVE_FIELD_NUMBER: _builtins.int
+    END_EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    INDEX_NAME_FIELD_NUMBER: _builtins.int
+    start_inclusive: _builtins.bytes
+    end_exclusive: _builtins.bytes
+    """Empty: to the last key, or to the end of the index."""
+    index_name: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        start_inclusive: _builtins.bytes = ...,
+        end_exclusive: _builtins.bytes = ...,
+        index_name: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_index_name", b"_index_name", "index_name", b"index_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index_name", b"_index_name", "end_exclusive", b"end_exclusive", "index_name", b"index_name", "start_inclusive", b"start_inclusive"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__index_name: _TypeAlias = _typing.Literal["index_name"]  # noqa: Y015
+    _WhichOneofArgType__index_name: _TypeAlias = _typing.Literal["_index_name", b"_index_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__index_name) -> _WhichOneofReturnType__index_name | None: ...
+
+Global___BulkRange: _TypeAlias = BulkRange  # noqa: Y015
+
+@_typing.final
+class HoldPointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    HOLD_MS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    hold_ms: _builtins.int
+    """How long it is kept after its last use; docs/limits.md has the bounds. It may go earlier: when the store must grow, or
+    ends.
+    """
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        hold_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "hold_ms", b"hold_ms", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___HoldPointRequest: _TypeAlias = HoldPointRequest  # noqa: Y015
+
+@_typing.final
+class HoldPointResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POINT_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    point: _builtins.int
+    next_offset: _builtins.int
+    """The first offset that the state does not hold."""
+    def __init__(
+        self,
+        *,
+        point: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_offset", b"next_offset", "point", b"point"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldPointResponse: _TypeAlias = HoldPointResponse  # noqa: Y015
+
+@_typing.final
+class ReleasePointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    point: _builtins.int
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        point: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "point", b"point", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___ReleasePointRequest: _TypeAlias = ReleasePointRequest  # noqa: Y015
+
+@_typing.final
+class ReleasePointResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleasePointResponse: _TypeAlias = ReleasePointResponse  # noqa: Y015
+
+@_typing.final
+class CutRangeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    RANGE_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    parts: _builtins.int
+    """1 to 10,000."""
+    @_builtins.property
+    def range(self) -> Global___BulkRange: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        range: Global___BulkRange | None = ...,
+        parts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "parts", b"parts", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___CutRangeRequest: _TypeAlias = CutRangeRequest  # noqa: Y015
+
+@_typing.final
+class CutRangeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """In order, less than `parts`. Each begins a part."""
+
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CutRangeResponse: _TypeAlias = CutRangeResponse  # noqa: Y015
+
+@_typing.final
+class BulkScanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    RANGE_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    point: _builtins.int
+    rows: _builtins.int
+    """Records in one message, 1 to 10,000; large ones make a message end earlier."""
+    @_builtins.property
+    def range(self) -> Global___BulkRange: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        point: _builtins.int = ...,
+        range: Global___BulkRange | None = ...,
+        rows: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "point", b"point", "range", b"range", "rows", b"rows", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___BulkScanRequest: _TypeAlias = BulkScanRequest  # noqa: Y015
+
+@_typing.final
+class BulkScanResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
+    SECONDARY_KEYS_FIELD_NUMBER: _builtins.int
+    records: _builtins.bytes
+    """Entries of RangeScanResponse.records, each with its tag and length, always with `version`, `value` and `key` in this
+    order; a Version's fields are in the order of their numbers, too.
+    """
+    lengths: _builtins.bytes
+    """The length of each entry: 4 bytes, little-endian."""
+    @_builtins.property
+    def secondary_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Of an index: by which each record was found."""
+
+    def __init__(
+        self,
+        *,
+        records: _builtins.bytes = ...,
+        lengths: _builtins.bytes = ...,
+        secondary_keys: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lengths", b"lengths", "records", b"records", "secondary_keys", b"secondary_keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkScanResponse: _TypeAlias = BulkScanResponse  # noqa: Y015
+
+@_typing.final
+class ReachRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    RANGE_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    CHANGES_MAX_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    from_offset: _builtins.int
+    """Without it only the ends of the log are told."""
+    changes_max: _builtins.int
+    """Without it the reach is the log's end."""
+    @_builtins.property
+    def range(self) -> Global___BulkRange: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        range: Global___BulkRange | None = ...,
+        from_offset: _builtins.int | None = ...,
+        changes_max: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_changes_max", b"_changes_max", "_from_offset", b"_from_offset", "_shard", b"_shard", "changes_max", b"changes_max", "from_offset", b"from_offset", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_changes_max", b"_changes_max", "_from_offset", b"_from_offset", "_shard", b"_shard", "changes_max", b"changes_max", "from_offset", b"from_offset", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__changes_max: _TypeAlias = _typing.Literal["changes_max"]  # noqa: Y015
+    _WhichOneofArgType__changes_max: _TypeAlias = _typing.Literal["_changes_max", b"_changes_max"]  # noqa: Y015
+    _WhichOneofReturnType__from_offset: _TypeAlias = _typing.Literal["from_offset"]  # noqa: Y015
+    _WhichOneofArgType__from_offset: _TypeAlias = _typing.Literal["_from_offset", b"_from_offset"]  # noqa: Y015
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__changes_max) -> _WhichOneofReturnType__changes_max | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__from_offset) -> _WhichOneofReturnType__from_offset | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___ReachRequest: _TypeAlias = ReachRequest  # noqa: Y015
+
+@_typing.final
+class ReachResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    TO_OFFSET_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    first_offset: _builtins.int
+    """The oldest offset that is kept."""
+    next_offset: _builtins.int
+    """The offset that the next write gets."""
+    to_offset: _builtins.int
+    """Behind the last write that fits; one fits always."""
+    changes: _builtins.int
+    """How many there are from `from_offset` to before `to_offset`."""
+    def __init__(
+        self,
+        *,
+        first_offset: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        to_offset: _builtins.int = ...,
+        changes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "first_offset", b"first_offset", "next_offset", b"next_offset", "to_offset", b"to_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachResponse: _TypeAlias = ReachResponse  # noqa: Y015
+
+@_typing.final
+class ChangesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    RANGE_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    TO_OFFSET_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    from_offset: _builtins.int
+    to_offset: _builtins.int
+    """Not beyond the log's end: OUT_OF_RANGE."""
+    @_builtins.property
+    def range(self) -> Global___BulkRange: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        range: Global___BulkRange | None = ...,
+        from_offset: _builtins.int = ...,
+        to_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "range", b"range", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "from_offset", b"from_offset", "range", b"range", "shard", b"shard", "to_offset", b"to_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___ChangesRequest: _TypeAlias = ChangesRequest  # noqa: Y015
+
+@_typing.final
+class ChangesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WRITES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def writes(self) -> _containers.RepeatedCompositeFieldContainer[Global___WatchedWrite]:
+        """In the order of their offsets; those without a change of the range are left out."""
+
+    def __init__(
+        self,
+        *,
+        writes: _abc.Iterable[Global___WatchedWrite] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["writes", b"writes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangesResponse: _TypeAlias = ChangesResponse  # noqa: Y015

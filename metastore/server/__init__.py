@@ -18,7 +18,8 @@ damaged, newer, or of another shape than the flags say. It replicates nothing.
 
 Start reading at `serve` (from flags to a running service), then `process` (what one process consists of), `router`
 (which handler a call gets), `calls` and `streams` (the handlers), `wire` (bytes), `errors` (statuses). `tidemark` is
-the second service of the port, with what Oxia's lacks. `workers` has the several processes, `housekeeper` what is due
+the second service of the port, with what Oxia's lacks. `workers` has the several processes, `supervised`
+what a process owes to one that keeps it, `housekeeper` what is due
 from time to time.
 """
 

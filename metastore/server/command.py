@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from metastore.commandline import SECURITY_SETTINGS, add_security_options
+
 EXAMPLES = """\
 examples:
   tidemark metastore --data-dir ./data
@@ -28,9 +30,14 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     _add_network_options(parser)
     _add_data_options(parser)
-    _add_security_options(parser)
+    add_security_options(parser)
     parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file: these settings, [[namespaces]]")
     parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+    parser.add_argument(
+        "--until-stdin-ends",
+        action="store_true",
+        help="for supervisors: end when the standard input ends; print `ready ADDRESS METRICS-ADDRESS`, or why not",
+    )
     parser.set_defaults(run=run)
 
 
@@ -66,20 +73,6 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_security_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve TLS with this certificate (PEM)")
-    parser.add_argument("--tls-key-file", type=Path, metavar="FILE", help="and this key (PEM)")
-    parser.add_argument(
-        "--tls-client-ca-file", type=Path, metavar="FILE", help="ask clients for a certificate signed by these (PEM)"
-    )
-    parser.add_argument(
-        "--tokens-file", type=Path, metavar="FILE", help="let in only bearers of a token: a line PRINCIPAL TOKEN each"
-    )
-    parser.add_argument(
-        "--insecure", action="store_true", default=None, help="serve a network without TLS and tokens all the same"
-    )
-
-
 def _boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"true or false is expected, got {text!r}")
@@ -88,11 +81,12 @@ def _boolean(text: str) -> bool:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until a signal asks to stop."""
-    from metastore.server.serve import serve
+    from metastore.server.serve import serve, serve_supervised
 
     flags: dict[str, Any] = vars(arguments)
     settings = {name: flags[name] for name in SETTINGS}
-    return serve(arguments.config, settings, arguments.log_json)
+    serving = serve_supervised if arguments.until_stdin_ends else serve
+    return serving(arguments.config, settings, arguments.log_json)
 
 
 SETTINGS = (
@@ -107,9 +101,5 @@ SETTINGS = (
     "notifications_retention_time",
     "sync_data",
     "quota",
-    "tls_cert_file",
-    "tls_key_file",
-    "tls_client_ca_file",
-    "tokens_file",
-    "insecure",
+    *SECURITY_SETTINGS,
 )

@@ -121,6 +121,8 @@ def rpc_error(error: BaseException) -> RpcError | None:
         return RpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error), "STORE_FULL", OWN_DOMAIN)
     if isinstance(error, OffsetTrimmed):
         return _out_of_range(error)
+    if isinstance(error, engine.PointReleased):
+        return RpcError(grpc.StatusCode.OUT_OF_RANGE, str(error), "POINT_RELEASED", OWN_DOMAIN)
     if isinstance(error, TooManyWatches):
         return too_many_watches(str(error))
     if isinstance(error, engine.EngineError):

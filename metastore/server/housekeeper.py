@@ -81,6 +81,7 @@ class Housekeeper:
                     host.shard.trim_log()
                 if is_tend_due:
                     host.watches.tend(now_s)
+                    host.shard.points.tend()
             except EngineError as error:
                 self._report_once(host.shard_id, error)
             except Exception as error:

@@ -5,11 +5,8 @@ Names that begin with `oxia_` are those of an Oxia server, for dashboards that k
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -172,21 +169,3 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     counts = tuple(histogram.counts)
     bounds = [*map(str, histogram.bounds), "+Inf"]
     return [(bound, float(sum(counts[: place + 1]))) for place, bound in enumerate(bounds)]
-
-
-class MetricsServer:
-    """Serves /metrics over HTTP."""
-
-    def __init__(self, host: str, port: int, collector: Collector) -> None:
-        registry = CollectorRegistry()
-        registry.register(collector)
-        self._server: WSGIServer
-        self._thread: threading.Thread
-        self._server, self._thread = start_http_server(port, host, registry)
-        self.port = int(self._server.server_port)
-
-    def close(self) -> None:
-        """Stops serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from metastore.addresses import join_address
 from metastore.clock import Clock, SystemClock
 from metastore.directory import Namespace, shard_directory
@@ -17,11 +19,12 @@ from metastore.engine.errors import EngineError
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.faults import Faults
 from metastore.log import LogOptions
+from metastore.metrics_server import MetricsServer
 from metastore.server.config import ServerConfig, split_address
 from metastore.server.health import HealthService
 from metastore.server.host import Host, ShardHost
 from metastore.server.housekeeper import Housekeeper
-from metastore.server.metrics import MetricsServer, ShardCollector
+from metastore.server.metrics import ShardCollector
 from metastore.server.reflection import reflection_handlers
 from metastore.server.router import OWN_SERVICE_NAME, SERVICE_NAMES, MakeHandler, Router
 from metastore.server.security import Authenticator, TokenAuthenticator
@@ -151,8 +154,9 @@ class ServerProcess:
         undo.callback(housekeeper.stop)
         self._serve(undo, router, health, hosts)
         metrics_host, metrics_port = split_address("metrics-addr", self._plan.metrics_addr)
-        collector = ShardCollector(hosts, router.method_counts)
-        metrics = MetricsServer(metrics_host, metrics_port, collector)
+        registry = CollectorRegistry()
+        registry.register(ShardCollector(hosts, router.method_counts))
+        metrics = MetricsServer(metrics_host, metrics_port, registry)
         undo.callback(metrics.close)
         self.metrics_port = metrics.port
 

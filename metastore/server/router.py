@@ -10,6 +10,14 @@ from metastore.server import calls, streams
 from metastore.server.errors import RpcError, invalid
 from metastore.server.host import Host
 from metastore.server.security import Authenticator
+from metastore.server.tidemark.bulk import (
+    BulkScanCall,
+    ChangesCall,
+    CutRangeCall,
+    HoldPointCall,
+    ReachCall,
+    ReleasePointCall,
+)
 from metastore.server.tidemark.calls import DescribeCall, IndexScanCall, TransactCall
 from metastore.server.tidemark.watch_stream import WatchCall
 from metastore.server.transport import Call, Handler
@@ -40,6 +48,12 @@ OWN_METHODS: dict[str, type[calls.OneRequest]] = {
     "Transact": TransactCall,
     "IndexScan": IndexScanCall,
     "Watch": WatchCall,
+    "HoldPoint": HoldPointCall,
+    "ReleasePoint": ReleasePointCall,
+    "CutRange": CutRangeCall,
+    "BulkScan": BulkScanCall,
+    "Reach": ReachCall,
+    "Changes": ChangesCall,
 }
 
 MakeHandler = Callable[[Call], "Handler | None"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from metastore.logs import set_up_logging
 from metastore.server.config import ConfigError, ServerConfig, load_config, split_address
 from metastore.server.process import START_ERRORS, ServerProcess, WorkerPlan
 from metastore.server.signals import block_stop_signals, wait_for_stop
+from metastore.server.supervised import live_with_keeper, say_failed, say_ready
 from metastore.server.workers import WorkerFailed, Workers, plan_workers
 
 logger = logging.getLogger("tidemark.metastore")
@@ -30,7 +32,23 @@ class Service(Protocol):
         """Serves no more."""
 
 
-def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> int:
+Announce = Callable[[str, str], None]
+"""Told the address and that of the metrics, once both are served."""
+
+
+def serve_supervised(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> int:
+    """Serves until the standard input ends, or SIGTERM; what is to be known is said on the standard output."""
+    live_with_keeper()
+    try:
+        return serve(config_file, flags, log_json, say_ready)
+    except CommandError as error:
+        say_failed(error)
+        return error.exit_code
+
+
+def serve(
+    config_file: Path | None, flags: dict[str, Any], log_json: bool, announce: Announce = lambda *_: None
+) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     set_up_logging(log_json)
     try:
@@ -44,7 +62,9 @@ def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool) -> in
             plans = plan_workers(config, directory.namespaces(config.wanted_namespaces()), directory.identity)
             service = _service(config, plans, log_json)
             service.start()
-            logger.info("%s", _ready_line(config, plans, service))
+            address, metrics_address = _addresses(config, service)
+            logger.info("%s", _ready_line(config, plans, address, metrics_address))
+            announce(address, metrics_address)
             wait_for_stop()
             service.stop()
         finally:
@@ -63,14 +83,19 @@ def _service(config: ServerConfig, plans: list[WorkerPlan], log_json: bool) -> S
     return ServerProcess(config, plans[0], faults_from_environment(os.environ))
 
 
-def _ready_line(config: ServerConfig, plans: list[WorkerPlan], service: Service) -> str:
-    """One line when all is ready; test containers wait for the words about the metrics."""
+def _addresses(config: ServerConfig, service: Service) -> tuple[str, str]:
+    """Where it serves, and where its metrics are."""
     host, port = split_address("public-addr", config.public_addr)
     metrics_host, metrics_port = split_address("metrics-addr", config.metrics_addr)
     if isinstance(service, ServerProcess):
         port, metrics_port = service.public_port, service.metrics_port
+    return join_address(host, port), join_address(metrics_host, metrics_port)
+
+
+def _ready_line(config: ServerConfig, plans: list[WorkerPlan], address: str, metrics_address: str) -> str:
+    """One line when all is ready; test containers wait for the words about the metrics."""
     shards = sum(namespace.shards for namespace in plans[0].namespaces)
     return (
-        f"ready on {join_address(host, port)}: {shards} shards, {config.workers} workers, data in "
-        f"{config.data_dir}. Serving Prometheus metrics on http://{join_address(metrics_host, metrics_port)}/metrics"
+        f"ready on {address}: {shards} shards, {config.workers} workers, data in "
+        f"{config.data_dir}. Serving Prometheus metrics on http://{metrics_address}/metrics"
     )

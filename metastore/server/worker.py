@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 
 from metastore.faults import faults_from_environment
 from metastore.logs import set_up_logging
 from metastore.server.process import START_ERRORS, ServerProcess
-from metastore.server.signals import ask_to_stop, block_stop_signals, wait_for_stop
-from metastore.server.workers import READY, decode_orders
+from metastore.server.signals import wait_for_stop
+from metastore.server.supervised import live_with_keeper, say_failed, say_ready
+from metastore.server.workers import decode_orders
 
 
 def main() -> int:
     """Serves until the parent ends, or asks."""
     config, plan, log_json = decode_orders(sys.stdin.readline())
     set_up_logging(log_json)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
-    block_stop_signals()
-    threading.Thread(target=_await_orphanage, daemon=True).start()
+    live_with_keeper()
     server = ServerProcess(config, plan, faults_from_environment(os.environ))
     try:
         server.start()
     except START_ERRORS as error:
-        print(" ".join(str(error).split()), flush=True)
+        say_failed(error)
         return 1
-    print(READY, flush=True)
+    say_ready()
     wait_for_stop()
     server.stop()
     return 0
-
-
-def _await_orphanage() -> None:
-    """The standard input stays open for as long as the parent lives."""
-    sys.stdin.read()
-    ask_to_stop()
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from metastore.addresses import join_address
 from metastore.directory import Namespace, NamespaceConfig
 from metastore.server.config import ServerConfig, split_address
 from metastore.server.process import WorkerPlan
+from metastore.server.supervised import READY
 
-READY = "ready"
-"""What a worker prints when it serves; one that cannot prints the reason instead."""
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 4.5
 """For all workers together."""

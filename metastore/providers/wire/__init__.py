@@ -4,8 +4,8 @@ The idea. Messages are what a client pays for: one costs as much as dozens of op
 once where nothing is under way to its shard, and where something is, those that come are gathered for the next request.
 One caller alone waits for nobody; a thousand share the price. Everything runs on the event loop that opened the store.
 
-    settings, security      the URL, and what a connection proves and demands
-    channels, failures      gRPC; a failed call judged: what became of its request
+    settings                the URL
+    channels, failures      gRPC, by `metastore.dialling`; a failed call judged: what became of its request
     topology, routing       which shard a key lives on, and who leads it now
     caller, patience        single calls, deadlines, and when to ask again
     window, backlog, lane   how operations are let in, gathered and answered; `writes` and `reads` send them

@@ -9,10 +9,11 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from metastore.dialling import send
 from metastore.interface.errors import StoreClosed, StoreError, StoreFailed, Unavailable
 from metastore.pb import tidemark_pb2 as pb
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
-from metastore.providers.wire.channels import CLOSED, StreamCall, send
+from metastore.providers.wire.channels import CLOSED, StreamCall
 from metastore.providers.wire.failures import Failure, broken_protocol, connection_ended, failure_of
 from metastore.providers.wire.feed import Feed
 from metastore.providers.wire.patience import Backoff

@@ -13,7 +13,6 @@ from metastore.providers.wire.patience import Backoff
 from metastore.providers.wire.plain import MakeWatch
 from metastore.providers.wire.plain_store import PlainStore
 from metastore.providers.wire.protocol import DESCRIBE, to_wire
-from metastore.providers.wire.security import TokenSource
 from metastore.providers.wire.settings import Settings
 from metastore.providers.wire.store import WireStore
 from metastore.providers.wire.topology import Topology
@@ -25,7 +24,7 @@ _SORTINGS = {pb.HIERARCHICAL: "hierarchical", pb.NATURAL: "natural"}
 async def open_settings(settings: Settings, environment: Environment, make_watch: MakeWatch) -> MetadataStore:
     """A store that is connected to its server."""
     clock, choice = environment.clock, environment.random
-    channels = Channels(settings.security, TokenSource(settings.security.token_file, clock))
+    channels = Channels(settings.security, clock)
     topology = Topology(channels, settings.addresses, settings.namespace, clock, Backoff(choice))
     caller = Caller(topology, channels, clock, choice, settings.request_timeout_s)
     try:

@@ -22,6 +22,12 @@ DESCRIBE = _OWN + "Describe"
 TRANSACT = _OWN + "Transact"
 INDEX_SCAN = _OWN + "IndexScan"
 WATCH = _OWN + "Watch"
+HOLD_POINT = _OWN + "HoldPoint"
+RELEASE_POINT = _OWN + "ReleasePoint"
+CUT_RANGE = _OWN + "CutRange"
+BULK_SCAN = _OWN + "BulkScan"
+REACH = _OWN + "Reach"
+CHANGES = _OWN + "Changes"
 
 
 def to_wire(text: str) -> bytes:

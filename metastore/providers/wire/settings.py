@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from metastore.addresses import join_address
+from metastore.dialling import SECURITY_OPTIONS, Security
 from metastore.interface.errors import InvalidUrl
 from metastore.interface.urls import StoreUrl
-from metastore.providers.wire.security import Security
+from metastore.quantities import parse_timeout_s
 
 DEFAULT_PORT = 6648
 DEFAULT_NAMESPACE = "default"
 KEY_SORTINGS = ("hierarchical", "natural")
 
-REQUEST_TIMEOUT_MS_MAX = 24 * 3_600_000
 LINGER_MS_MAX = 10_000
 BATCH_OPERATIONS_LIMIT = 10_000
 BATCH_BYTES_LIMIT = 32 << 20
 
 OPTIONS = (
     "key_sorting",
-    "tls",
-    "ca_file",
-    "cert_file",
-    "key_file",
-    "token_file",
+    *SECURITY_OPTIONS,
     "request_timeout",
     "linger_ms",
     "batch_operations_max",
@@ -34,8 +29,6 @@ OPTIONS = (
 )
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)?")
-_DURATION_MS = {"ms": 1, "s": 1000, None: 1000, "m": 60_000, "h": 3_600_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +55,12 @@ def settings_of(url: StoreUrl) -> Settings:
     namespace = url.path.strip("/") or DEFAULT_NAMESPACE
     if not _NAMESPACE.fullmatch(namespace) or ".." in namespace:
         raise InvalidUrl(f"{url.text!r}: {namespace!r} is no namespace: letters, digits and _.- are allowed")
-    options = url.options
     defaults = Settings(())
     return Settings(
         addresses=tuple(_address(url, host, port) for host, port in url.servers),
         namespace=namespace,
         key_sorting=_choice(url, "key_sorting", KEY_SORTINGS),
-        security=Security(
-            tls=_choice(url, "tls", ("false", "true")) == "true",
-            ca_file=_path(options, "ca_file"),
-            cert_file=_path(options, "cert_file"),
-            key_file=_path(options, "key_file"),
-            token_file=_path(options, "token_file"),
-        ),
+        security=_security(url),
         request_timeout_s=_timeout_s(url, defaults.request_timeout_s),
         linger_s=_number(url, "linger_ms", 0, 0, LINGER_MS_MAX) / 1000,
         batch_operations_max=_number(
@@ -89,7 +75,7 @@ def _address(url: StoreUrl, host: str, port: int | None) -> str:
         raise InvalidUrl(f"{url.text!r} names no server: oxia://HOST:PORT/NAMESPACE is expected")
     if port == 0:
         raise InvalidUrl(f"{url.text!r}: nobody can be reached at port 0")
-    return f"[{host}]:{port or DEFAULT_PORT}" if ":" in host else f"{host}:{port or DEFAULT_PORT}"
+    return join_address(host, port or DEFAULT_PORT)
 
 
 def _choice(url: StoreUrl, name: str, choices: tuple[str, ...]) -> str:
@@ -100,8 +86,11 @@ def _choice(url: StoreUrl, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _path(options: Mapping[str, str], name: str) -> Path | None:
-    return Path(options[name]) if name in options else None
+def _security(url: StoreUrl) -> Security:
+    try:
+        return Security.of(url.options)
+    except ValueError as error:
+        raise InvalidUrl(f"{url.text!r}: {error}") from None
 
 
 def _number(url: StoreUrl, name: str, default: int, low: int, high: int) -> int:
@@ -113,10 +102,7 @@ def _number(url: StoreUrl, name: str, default: int, low: int, high: int) -> int:
 
 def _timeout_s(url: StoreUrl, default_s: float) -> float:
     text = url.options.get("request_timeout")
-    if text is None:
-        return default_s
-    match = _DURATION.fullmatch(text)
-    timeout_ms = float(match[1]) * _DURATION_MS[match[2]] if match else 0
-    if not 0 < timeout_ms <= REQUEST_TIMEOUT_MS_MAX:
-        raise InvalidUrl(f"{url.text!r}: request_timeout is {text!r}: examples are 500ms, 30s, 2m; at most 24h")
-    return timeout_ms / 1000
+    try:
+        return default_s if text is None else parse_timeout_s(text)
+    except ValueError as error:
+        raise InvalidUrl(f"{url.text!r}: request_timeout: {error}") from None

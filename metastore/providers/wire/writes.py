@@ -9,11 +9,12 @@ from itertools import chain
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from metastore.dialling import send
 from metastore.interface.errors import StoreClosed, StoreError, StoreFailed, Unavailable
 from metastore.pb import oxia_pb2 as pb
 from metastore.providers.wire.backlog import Batch, Kind
 from metastore.providers.wire.caller import CONNECT_ATTEMPT_S, Caller
-from metastore.providers.wire.channels import CLOSED, StreamCall, send
+from metastore.providers.wire.channels import CLOSED, StreamCall
 from metastore.providers.wire.failures import (
     Failure,
     Fate,

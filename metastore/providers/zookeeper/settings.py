@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from metastore.addresses import join_address
 from metastore.interface import InvalidUrl, StoreUrl
 from metastore.providers.zookeeper.limits import ROOT_CHARACTERS_MAX
-from metastore.quantities import parse_duration_ms
+from metastore.quantities import parse_timeout_s
 
 DEFAULT_PORT = 2181
 KEY_SORTINGS = ("hierarchical", "natural")
 OPTIONS = ("key_sorting", "request_timeout")
-REQUEST_TIMEOUT_MS_MAX = 24 * 3_600_000
 
 _PATH = re.compile(r"(/[!-.0-~]+)+")
 _RESERVED = {".", "..", "zookeeper"}
@@ -42,8 +42,7 @@ class Settings:
 def _server(url: StoreUrl, host: str, port: int | None) -> str:
     if not host or port == 0:
         raise InvalidUrl(f"{url.text!r}: zk://HOST:PORT/PATH or zk://HOST:PORT,HOST:PORT/PATH is expected")
-    port = port or DEFAULT_PORT
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return join_address(host, port or DEFAULT_PORT)
 
 
 def _root(url: StoreUrl) -> str:
@@ -60,11 +59,7 @@ def _root(url: StoreUrl) -> str:
 
 
 def _patience_s(url: StoreUrl) -> float:
-    text = url.options.get("request_timeout", "30s")
     try:
-        timeout_ms = parse_duration_ms(text)
+        return parse_timeout_s(url.options.get("request_timeout", "30s"))
     except ValueError as error:
         raise InvalidUrl(f"{url.text!r}: request_timeout: {error}") from None
-    if not 0 < timeout_ms <= REQUEST_TIMEOUT_MS_MAX:
-        raise InvalidUrl(f"{url.text!r}: request_timeout is {text!r}: more than nothing, and at most 24h")
-    return timeout_ms / 1000

@@ -61,7 +61,7 @@ def encode(watch_id: int, batch: FeedBatch) -> Iterator[bytes]:
         assert batch.next_offset is not None, "a complete snapshot has an offset"
         yield _news(head, _END, tidemark_pb2.SnapshotEnd(resume_offset=batch.next_offset).SerializeToString())
     elif batch.kind is FeedBatchKind.CHANGES:
-        yield from (_news(head, _CHANGES, body) for body in _joined(_writes(batch.changes)))
+        yield from (_news(head, _CHANGES, body) for body in _joined(encode_writes(batch.changes)))
 
 
 def _news(head: bytes, tag: bytes, body: bytes) -> bytes:
@@ -82,7 +82,7 @@ def _joined(items: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(pending)
 
 
-def _writes(changes: Iterable[Change]) -> Iterator[bytes]:
+def encode_writes(changes: Iterable[Change]) -> Iterator[bytes]:
     """The entries of WatchChanges.writes; a write that is too large becomes several, all but the last marked."""
     for offset, group in groupby(changes, key=_offset_of):
         of_write = list(group)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,53 +12,11 @@ from server_helpers import SERVING, health, run_server, store_url
 
 from metastore.interface import AccessDenied, BlockingStore
 from metastore.pb import oxia_pb2 as pb
-from support.ports import LOOPBACK
+from support.identity import Identity, TlsServer
 from support.server import ServerProcess
 from support.wire import METHODS, Metadata, Status, WireClient, arriving, serialized, status_of
 
 READ = pb.ReadRequest(shard=0)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """A certificate that signed itself, and its key."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def make(cls, directory: Path, name: str) -> Identity:
-        made = cls(directory / f"{name}.pem", directory / f"{name}.key")
-        subprocess.run(
-            [
-                *("openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-                *("-keyout", str(made.key), "-out", str(made.certificate), "-days", "2"),
-                *("-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        return made
-
-    @property
-    def server_arguments(self) -> tuple[str, ...]:
-        return "--tls-cert-file", str(self.certificate), "--tls-key-file", str(self.key)
-
-    def credentials(self, client: Identity | None = None) -> grpc.ChannelCredentials:
-        """What a client needs that trusts this server, and may show who it is."""
-        own = (None, None) if client is None else (client.key.read_bytes(), client.certificate.read_bytes())
-        return grpc.ssl_channel_credentials(self.certificate.read_bytes(), *own)
-
-
-class TlsServer(ServerProcess):
-    """A server that is asked by TLS whether it serves."""
-
-    def __init__(self, identity: Identity, client: Identity | None = None, *arguments: str) -> None:
-        super().__init__(extra_args=(*identity.server_arguments, *arguments))
-        self.credentials = identity.credentials(client)
-
-    def _wait_until_serving(self) -> None:
-        assert health(self.address, self.credentials) == SERVING
 
 
 @pytest.fixture(scope="module")

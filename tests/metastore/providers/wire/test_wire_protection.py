@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
 from wire_scripted import ScriptedServer, connect
 
 from metastore.clock import ManualClock
+from metastore.dialling import TOKEN_RECHECK_S, Security
 from metastore.interface.errors import (
     AccessDenied,
     InvalidUrl,
@@ -24,52 +21,9 @@ from metastore.interface.errors import (
 from metastore.interface.store import MetadataStore
 from metastore.interface.urls import open_store
 from metastore.interface.values import Put
-from metastore.providers.wire.security import TOKEN_RECHECK_S, Security
+from support.identity import Identity, TlsServer
 from support.ports import LOOPBACK, free_port
-from support.server import CHECK_ATTEMPT_S, HEALTH_CHECK, ServerProcess
-
-
-@dataclass(frozen=True)
-class Identity:
-    """A certificate that signed itself, and its key."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def make(cls, directory: Path, name: str) -> Identity:
-        made = cls(directory / f"{name}.pem", directory / f"{name}.key")
-        subprocess.run(
-            [
-                *("openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-                *("-keyout", str(made.key), "-out", str(made.certificate), "-days", "2"),
-                *("-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        return made
-
-
-class TlsServer(ServerProcess):
-    """A server that is asked by TLS whether it serves."""
-
-    def __init__(self, server: Identity, client: Identity, *arguments: str) -> None:
-        own = ("--tls-cert-file", str(server.certificate), "--tls-key-file", str(server.key))
-        super().__init__(extra_args=(*own, "--tls-client-ca-file", str(client.certificate), *arguments))
-        self._credentials = grpc.ssl_channel_credentials(
-            server.certificate.read_bytes(), client.key.read_bytes(), client.certificate.read_bytes()
-        )
-
-    def _wait_until_serving(self) -> None:
-        with grpc.secure_channel(self.address, self._credentials) as channel:
-            check: Any = channel.unary_unary(HEALTH_CHECK)
-            while True:
-                try:
-                    check(b"", timeout=CHECK_ATTEMPT_S, wait_for_ready=True)
-                    return
-                except grpc.RpcError:
-                    assert self.process.poll() is None, self.log_tail()
+from support.server import ServerProcess
 
 
 async def use(url: str) -> bytes | None:
@@ -104,7 +58,8 @@ def test_mutual_tls_and_tokens_protect_every_call(tmp_path: Path) -> None:
             with pytest.raises(Unavailable, match="TLS on both sides"):
                 await open_store(f"oxia://{address}?{unfit}&token_file={token}&request_timeout=400ms")
 
-    with TlsServer(server_identity, known, "--tokens-file", str(tokens)) as server:
+    arguments = ("--tls-client-ca-file", str(known.certificate), "--tokens-file", str(tokens))
+    with TlsServer(server_identity, known, *arguments) as server:
         asyncio.run(scenario(server.address))
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from metastore.clock import ManualClock
+from metastore.dialling import Security
 from metastore.interface.errors import InvalidUrl
 from metastore.interface.urls import StoreUrl
-from metastore.providers.wire.security import TOKEN_RECHECK_S, Security, TokenSource
 from metastore.providers.wire.settings import (
     BATCH_BYTES_LIMIT,
     BATCH_OPERATIONS_LIMIT,
@@ -94,36 +93,3 @@ def test_the_greatest_numbers_are_allowed() -> None:
 def test_every_option_is_documented() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     assert [option for option in OPTIONS if f"`{option}`" not in text] == []
-
-
-def test_naming_a_file_of_tls_switches_it_on(tmp_path: Path) -> None:
-    assert Security(ca_file=tmp_path / "ca").uses_tls
-    assert Security(cert_file=tmp_path / "cert", key_file=tmp_path / "key").uses_tls
-    assert not Security(token_file=tmp_path / "token").uses_tls
-    with pytest.raises(InvalidUrl, match="cannot read the CA certificates file"):
-        Security(ca_file=tmp_path / "ca").channel_credentials()
-
-
-def test_a_token_is_read_again_by_and_by(tmp_path: Path) -> None:
-    path, clock = tmp_path / "token", ManualClock()
-    path.write_text("first\n")
-    source = TokenSource(path, clock)
-    assert source.headers() == (("authorization", "Bearer first"),)
-    path.write_text("second")
-    assert source.headers() == (("authorization", "Bearer first"),)
-    clock.advance_ms(int(TOKEN_RECHECK_S * 1000))
-    assert source.headers() == (("authorization", "Bearer second"),)
-    path.unlink()
-    clock.advance_ms(int(TOKEN_RECHECK_S * 1000))
-    with pytest.raises(InvalidUrl, match="cannot read the token file"):
-        source.headers()
-    assert TokenSource(None, clock).headers() == ()
-
-
-@pytest.mark.parametrize("token", ["", "two words", "línea", "a\nb"])
-def test_what_no_header_carries_is_no_token(token: str, tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text(token)
-    with pytest.raises(InvalidUrl, match="no bearer token") as refusal:
-        TokenSource(path, ManualClock())
-    assert not token or token not in str(refusal.value)
