@@ -11,7 +11,9 @@ was sealed, trimmed or taken over in the meantime makes no difference.
     segment       the segment's log, local or in the store; what is written to it, and what is taken from it
     posts         which broker does what, where one at a time does: the way to a post and from it
     hosting       which broker owns which segment, and how one follows another
+    decoding      from a record to a typed row, for our records and for Pulsar's
     doctor        what the records say, for operators: `tidemark txn`
+    audit         whether the records are as they must be, all of them: `tidemark audit`
     pb            generated messages
 
 What it promises. A committed transaction is seen whole, an aborted one not at all, by every reader, old or new, for as

@@ -162,13 +162,14 @@ class Work:
                 tasks.create_task(_awaited(each))
 
     async def _garden(self) -> None:
-        """Creates segments and subscriptions, uses them in transactions, seals, trims, and deletes them."""
+        """Creates segments and subscriptions, claims and uses them, in transactions, seals, trims, and deletes them."""
         for segment in [name for name in self._host.segments if name not in SEGMENTS]:
             await self._insist(partial(self._host.delete, segment))
         for number in range(1_000_000):
             segment = f"segment://public/default/garden/{self._life.number}-{number}"
             await self._insist(partial(self._host.create, segment, self._place))
             reached = await self._client.reach(segment)
+            await reached.segment.set_claim(number + 1, False)
             txn = await self._client.begin()
             sent = reached.segment.publish(Entry(b"planted", "gardener", 1, txn.txn_id))
             plain = reached.segment.publish(Entry(b"plain", "gardener", 2))
@@ -178,6 +179,7 @@ class Work:
             await reached.segment.trim(Position(reached.segment.term, 1))
             assert passing.name == "passing"
             await reached.segment.unsubscribe("passing")
+            await reached.segment.set_claim(number + 1, True)
             await self._insist(partial(self._host.delete, segment))
 
     async def _insist(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:

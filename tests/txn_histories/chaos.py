@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from metastore.interface import OutcomeUnknown, Unavailable
@@ -21,11 +21,16 @@ SEGMENTS_MIN, SEGMENTS_MAX = 2, 8
 JUMP_MS_MAX = 40_000
 FAULTY = ("put", "transact", "delete", "get", "scan", "list", "watch")
 WRITTEN = ("put", "transact", "delete")
-PREFIXES = ("", "", "/txn/", "/txn-op/", "/segments/", "/txn-applied/")
+PREFIXES: tuple[str, ...] = ("", "", "/txn/", "/txn-op/", "/segments/", "/txn-applied/")
+
+Event = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Chaos:
     """One step at a time; `heal` ends everything that goes on going wrong."""
+
+    prefixes = PREFIXES
+    """Of the keys of which calls fail."""
 
     def __init__(self, stage: Stage, client: Client, segments: list[str]) -> None:
         self._stage = stage
@@ -42,32 +47,34 @@ class Chaos:
         """Maybe something."""
         if self._random.random() >= CHANCE:
             return
-        event = self._random.choice(
-            [
-                self._kill,
-                self._stop,
-                self._start,
-                self._freeze,
-                self._thaw,
-                self._cut,
-                self._mend,
-                self._fail,
-                self._fail,
-                self._lose,
-                self._arrive,
-                self._hold,
-                self._release,
-                self._forget_changes,
-                self._expire_session,
-                self._jump,
-                self._seal,
-                self._trim,
-                self._create,
-                self._delete,
-            ]
-        )
+        event = self._random.choice([*self._everywhere(), *self._particular()])
         self.events.append(event.__name__)
         await event()
+
+    def _everywhere(self) -> list[Event]:
+        """What happens to brokers and to the store, whatever they are used for."""
+        return [
+            self._kill,
+            self._stop,
+            self._start,
+            self._freeze,
+            self._thaw,
+            self._cut,
+            self._mend,
+            self._fail,
+            self._fail,
+            self._lose,
+            self._arrive,
+            self._hold,
+            self._release,
+            self._forget_changes,
+            self._expire_session,
+            self._jump,
+        ]
+
+    def _particular(self) -> list[Event]:
+        """What happens to what they are used for."""
+        return [self._seal, self._trim, self._create, self._delete]
 
     # -- brokers
 
@@ -115,14 +122,14 @@ class Chaos:
         self._any().process.script.fail(
             method,
             error,
-            prefix=self._random.choice(PREFIXES),
+            prefix=self._random.choice(self.prefixes),
             after=is_after,
             skip=self._random.randint(0, 3),
             times=self._random.randint(1, 4),
         )
 
     async def _lose(self) -> None:
-        method, prefix = self._random.choice(WRITTEN), self._random.choice(PREFIXES)
+        method, prefix = self._random.choice(WRITTEN), self._random.choice(self.prefixes)
         self._lost.append(self._any().process.script.lose(method, prefix=prefix, times=self._random.randint(1, 2)))
 
     async def _arrive(self) -> None:
@@ -130,7 +137,7 @@ class Chaos:
             self._lost.pop(self._random.randrange(len(self._lost))).arrive()
 
     async def _hold(self) -> None:
-        method, prefix = self._random.choice(FAULTY), self._random.choice(PREFIXES)
+        method, prefix = self._random.choice(FAULTY), self._random.choice(self.prefixes)
         is_after = self._random.random() < 0.5
         self._gates.append(self._any().process.script.hold(method, prefix=prefix, after=is_after))
 

@@ -111,6 +111,11 @@ class Taking:
         self.client.recorder.note("nack", segment=segment, subscription=self.subscription.name, positions=texts)
         self.consumer.negative_acknowledge(positions)
 
+    async def break_off(self) -> None:
+        """The connection is gone, and the broker notices at once."""
+        self._waiting.close()
+        await self.consumer.close()
+
     async def aclose(self) -> None:
         self._waiting.close()
         with suppress(ConnectionLost):
@@ -130,11 +135,18 @@ async def attach(
     kind: SubscriptionKind = SubscriptionKind.EXCLUSIVE,
     *,
     is_final: bool = False,
+    creates: bool = True,
 ) -> Taking | None:
-    """A consumer, attached to the owner there is now; None if that cannot be had at the moment."""
+    """A consumer, attached to the owner there is now; None if that cannot be had at the moment.
+
+    SubscriptionDeleted if there is no such subscription and none is to be created.
+    """
     reached = await client.reach(segment)
     try:
-        found = await reached.broker.call(reached.segment.subscribe, subscription, InitialPosition.EARLIEST)
+        if creates:
+            found = await reached.broker.call(reached.segment.subscribe, subscription, InitialPosition.EARLIEST)
+        else:
+            found = reached.segment.subscription(subscription)
         sighting = client.recorder.open(
             segment, subscription, term=reached.segment.term, is_shared=not kind.is_ordered, is_final=is_final
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from txn.model.header import TxnState
 from txn.model.position import Position
@@ -23,7 +24,7 @@ from txn_histories.notes import (
     Sighting,
     Trimming,
 )
-from txn_histories.violations import Findings, Lie
+from txn_histories.violations import Findings
 
 LEDGER = 1
 LATE_MS = 1 << 40
@@ -159,5 +160,5 @@ class Story:
     def findings(self) -> Findings:
         return check(self.history)
 
-    def lies(self) -> set[Lie]:
+    def lies(self) -> set[Enum]:
         return set(self.findings().lies)

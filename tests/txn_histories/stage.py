@@ -157,9 +157,13 @@ class Stage:
     def start_broker(self) -> SimulatedBroker:
         """Another broker; it has a name of its own."""
         self._number += 1
-        broker = SimulatedBroker(self.world.process(), f"broker-{self._number}", self._options, self.clock)
+        broker = self.make_broker(self.world.process(), f"broker-{self._number}")
         self.brokers.append(broker)
         return broker
+
+    def make_broker(self, process: Process, name: str) -> SimulatedBroker:
+        """A broker that begins to serve."""
+        return SimulatedBroker(process, name, self._options, self.clock)
 
     def end_broker(self, broker: SimulatedBroker, *, kill: bool) -> None:
         """It stops, for which it needs some time; or dies."""

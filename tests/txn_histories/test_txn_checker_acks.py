@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pytest
 
 from txn.model.header import TxnState
@@ -22,7 +24,7 @@ def consumed(*, count: int = 1) -> tuple[Story, Sighting]:
     return story, consumer
 
 
-def finished(story: Story, *left: str, **skipped: tuple[int, ...]) -> set[Lie]:
+def finished(story: Story, *left: str, **skipped: tuple[int, ...]) -> set[Enum]:
     """What is wrong if these are what `sub` is still shown in the end, but for some messages of batches."""
     story.end_with("s", NAMES)
     story.end_with("s", list(left), "sub", skipped)

@@ -37,9 +37,9 @@ class Lie(Enum):
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that is wrong."""
+    """One thing that is wrong: a `Lie`, or what another checker calls one."""
 
-    lie: Lie
+    lie: Enum
     who: str
     evidence: str
 
@@ -54,12 +54,12 @@ class Findings:
     violations: list[Violation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, lie: Lie, who: str, evidence: str) -> None:
+    def add(self, lie: Enum, who: str, evidence: str) -> None:
         if len(evidence) > EVIDENCE_CHARACTERS:
             evidence = evidence[:EVIDENCE_CHARACTERS] + "…"
         self.violations.append(Violation(lie, who, evidence))
 
     @property
-    def lies(self) -> list[Lie]:
+    def lies(self) -> list[Enum]:
         """The kinds of what is wrong."""
         return [violation.lie for violation in self.violations]

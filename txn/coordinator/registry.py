@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from metastore.coordination import Pace, View
-from metastore.interface import ALL, MetadataStore
+from metastore.interface import MetadataStore
 from txn.coordinator.sightings import sightings
-from txn.model import paths
 from txn.model.header import Header
 from txn.model.ids import TxnId
+from txn.outcomes import OpenHeaders
 
 STALE_DEADLINES_MAX = 1_000
 """Deadlines of ended transactions that are kept in the heap, beyond as many as there are open ones."""
@@ -40,9 +41,8 @@ class Found(NamedTuple):
 class OpenTransactions:
     """The open transactions of all coordinators, by id and by deadline. `follow` keeps it up to date."""
 
-    def __init__(self, store: MetadataStore, pace: Pace) -> None:
-        self._store = store
-        self._pace = pace
+    def __init__(self, store: MetadataStore, pace: Pace, headers: OpenHeaders | None = None) -> None:
+        self._headers = headers or OpenHeaders(store, pace)
         self._found: dict[TxnId, Found] = {}
         self._owners: Counter[str] = Counter()
         self._deadlines: list[Deadline] = []
@@ -95,12 +95,7 @@ class OpenTransactions:
 
     async def follow(self) -> None:
         """Follows the store until cancelled."""
-        view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
-        async with view:
-            while True:
-                for txn_id, header, version_id in sightings(await view.news(), view.records):
-                    self._take(txn_id, None if header is None else Found(header, version_id))
-                self._is_ready.set()
+        await self._headers.follow(self._told)
 
     def due(self, now_ms: int) -> list[TxnId]:
         """Those whose time is over; each is named once, unless it is put back by `retry`."""
@@ -125,6 +120,11 @@ class OpenTransactions:
     def next_deadline_ms(self) -> int | None:
         """When the next one may run out of time."""
         return self._deadlines[0].timeout_ms if self._deadlines else None
+
+    def _told(self, view: View, news: Iterable[str]) -> None:
+        for txn_id, header, version_id in sightings(news, view.records):
+            self._take(txn_id, None if header is None else Found(header, version_id))
+        self._is_ready.set()
 
     def _take(self, txn_id: TxnId, found: Found | None) -> None:
         """What the watch says of a transaction: the header while it is open, None from then on."""

@@ -4,7 +4,6 @@ The idea. The whole state of transactions is records, so whoever can read the st
 transaction did, and what holds a segment up: no broker is asked, and none need run. Records become rows by a decoder,
 ours or Pulsar's; everything behind that is the same for both, and most of it is pure.
 
-    decoding       from a record to a typed row
     layout         where records are found: keys, partitions, indexes
     reading        `Records`: rows out of a store, and whose records it holds
     participation  operations, added up by participant

@@ -7,7 +7,7 @@ from metastore.interface import MetadataStore
 from metastore.tables import moment_text
 from txn.coordinator.coordinator import Coordinator
 from txn.coordinator.registry import OpenTransactions
-from txn.doctor.decoding.rows import TransactionRow
+from txn.decoding.rows import TransactionRow
 from txn.doctor.participation import Tally
 from txn.doctor.portrait import DECIDED_BY, Portrait
 from txn.model.errors import TxnAlreadyAborted, TxnAlreadyCommitted, TxnFatal

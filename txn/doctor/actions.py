@@ -10,8 +10,8 @@ from typing import TextIO
 
 from metastore.coordination import Pace
 from metastore.tables import moment_text
+from txn.decoding.rows import TransactionRow
 from txn.doctor import aborting, horizon, statistics
-from txn.doctor.decoding.rows import TransactionRow
 from txn.doctor.drawing import draw
 from txn.doctor.following import Follower
 from txn.doctor.horizon import Horizon, Verdict, Writer

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 from metastore.coordination import Pace, View
 from metastore.interface import exactly
-from txn.doctor.decoding.rows import AppliedRow, OperationRow, TransactionRow
+from txn.decoding.rows import AppliedRow, OperationRow, TransactionRow
 from txn.doctor.layout import Place
 from txn.doctor.participation import Participant
 from txn.doctor.portrait import Event, EventKind, decided_text

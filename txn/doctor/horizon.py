@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from metastore.tables import moment_text
-from txn.doctor.decoding.rows import TransactionRow
+from txn.decoding.rows import TransactionRow
 from txn.doctor.listing import LOOKUPS_AT_ONCE_MAX
 from txn.doctor.participation import Involvement
 from txn.doctor.reading import Records, SegmentFacts, has_any

@@ -9,9 +9,9 @@ from urllib.parse import quote_plus
 
 from metastore.interface import ALL, Range, exactly
 from txn.coordinator.collector import RETENTION_MS
-from txn.doctor.decoding import pulsar, tidemark
-from txn.doctor.decoding.fields import Malformed
-from txn.doctor.decoding.rows import Row
+from txn.decoding import pulsar, tidemark
+from txn.decoding.fields import Malformed
+from txn.decoding.rows import Row
 from txn.model import paths
 from txn.model.errors import InvalidTxnId
 from txn.model.header import TxnState

@@ -7,8 +7,8 @@ import heapq
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from txn.decoding.rows import TransactionRow
 from txn.doctor.arguments import LIMIT
-from txn.doctor.decoding.rows import TransactionRow
 from txn.doctor.participation import Tally
 from txn.doctor.reading import Records
 from txn.doctor.texts import Duration, Moment

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from txn.doctor.decoding.rows import OperationRow
+from txn.decoding.rows import OperationRow
 from txn.model.position import Position
 
 

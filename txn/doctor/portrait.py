@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from txn.doctor.decoding.rows import AppliedRow, TransactionRow
+from txn.decoding.rows import AppliedRow, TransactionRow
 from txn.doctor.participation import Involvement, Participant, Tally
 from txn.doctor.reading import Records, SegmentFacts
 from txn.doctor.texts import duration_text

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from metastore.coordination import ForeignRecord
 from metastore.interface import MetadataStore, Record
-from txn.doctor.decoding.fields import Malformed, json_object, text
-from txn.doctor.decoding.rows import (
+from txn.decoding.fields import Malformed, json_object, text
+from txn.decoding.rows import (
     AbortedRow,
     AppliedRow,
     OddRow,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from txn.decoding.rows import TransactionRow
 from txn.doctor.arguments import STUCK_AFTER_MS
-from txn.doctor.decoding.rows import TransactionRow
 from txn.doctor.listing import DECIDED
 from txn.doctor.participation import Participant
 from txn.doctor.reading import Records

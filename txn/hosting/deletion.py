@@ -59,7 +59,8 @@ class Deletion:
             await self._store.delete_range(
                 paths.below(path, self._store.key_sorting), partition_key=self._segment
             )
-        await self._store.delete(paths.producers_key(self._segment), partition_key=self._segment)
+        for key in (paths.producers_key(self._segment), paths.claim_key(self._segment)):
+            await self._store.delete(key, partition_key=self._segment)
 
     async def _delete_operations(self, range: Range, index: str) -> None:
         records = self._store.scan(range, index=index)

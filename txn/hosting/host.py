@@ -28,7 +28,7 @@ from txn.hosting.segment import Segment
 from txn.hosting.sweeper import Sweeper
 from txn.model.errors import SegmentUnavailable
 from txn.model.ids import COORDINATORS_MAX
-from txn.outcomes import Outcomes
+from txn.outcomes import OpenHeaders, Outcomes
 from txn.posts import GROUP, Broker, Owner, Takeover
 from txn.segment.bell import Bell
 from txn.segment.log import SegmentLogs
@@ -91,8 +91,9 @@ class Host:
         )
         """The broker's one session: whatever else it is to hold may hang on it as well."""
         self._chart = SegmentChart(store, self._pace, self._bell)
-        self._outcomes = Outcomes(store, self._pace, measures)
-        self.open_transactions = OpenTransactions(store, self._pace)
+        headers = OpenHeaders(store, self._pace)
+        self._outcomes = Outcomes(store, self._pace, measures, headers=headers)
+        self.open_transactions = OpenTransactions(store, self._pace, headers)
         self.coordinator = Coordinator(
             store,
             coordinator_number(broker),

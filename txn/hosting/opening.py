@@ -19,6 +19,7 @@ from txn.hosting.errors import told
 from txn.hosting.segment import SUBSCRIPTIONS_MAX, Segment
 from txn.outcomes import Outcomes
 from txn.segment.buffer import NO_MEASURES, BufferOptions, Measures, TransactionBuffer
+from txn.segment.claim import ClaimRecord
 from txn.segment.log import SegmentLog
 from txn.segment.operations import OperationRecords
 from txn.segment.subscription import Subscription, Surroundings, subscriptions_of
@@ -78,6 +79,7 @@ class Opening:
                     self.faults,
                     lambda subscription: self.ends_changed(log.segment, subscription),
                 )
+                claim = await ClaimRecord.recover(log.segment, grant, self.faults)
                 subscriptions = await self._recover_subscriptions(around, undo)
             if log.is_sealed:
                 # An owner before may have sealed the log, and not come to say so.
@@ -89,6 +91,7 @@ class Opening:
             buffer,
             around,
             subscriptions,
+            claim,
             self.descriptors,
             subscriptions_max=self.options.subscriptions_max,
         )

@@ -15,6 +15,7 @@ from txn.hosting.times import position_of_time
 from txn.model.errors import SegmentUnavailable, TxnError
 from txn.model.position import Position
 from txn.segment.buffer import BufferStats, Published, TransactionBuffer
+from txn.segment.claim import Claim, ClaimRecord
 from txn.segment.entry import Entry
 from txn.segment.subscription import InitialPosition, Reader, Subscription, SubscriptionDeleted, Surroundings
 
@@ -37,6 +38,7 @@ class Segment:
         buffer: TransactionBuffer,
         around: Surroundings,
         subscriptions: Iterable[Subscription],
+        claim: ClaimRecord,
         descriptors: Descriptors,
         *,
         subscriptions_max: int = SUBSCRIPTIONS_MAX,
@@ -47,6 +49,7 @@ class Segment:
         self._buffer = buffer
         self._around = around
         self._log = around.log
+        self._claim = claim
         self._descriptors = descriptors
         self._subscriptions_max = subscriptions_max
         self._subscriptions: dict[str, Subscription] = {}
@@ -97,6 +100,35 @@ class Segment:
         """Appends a message; see `TransactionBuffer.publish`. It takes its place in the call."""
         self.check()
         return self._buffer.publish(entry)
+
+    def last_sequence_id(self, producer: str) -> int | None:
+        """The greatest number of a producer that is stored; None if there is none, or it is not known any more.
+
+        What open transactions have written counts, and what is on its way does not. It is told of a sealed segment too.
+        """
+        self.check()
+        return self._buffer.last_sequence_id(producer)
+
+    def is_undecided(self, producer: str) -> bool:
+        """Whether messages of a producer are on their way, or in transactions that are not decided."""
+        self.check()
+        return self._buffer.is_undecided(producer)
+
+    async def set_claim(self, claim: int, is_released: bool) -> None:
+        """Somebody has the exclusive right to produce, or has given it back; durable, and in force, when this returns.
+
+        What is older than what was heard before changes nothing.
+        """
+        self.check()
+        await self._claim.note(Claim(claim, is_released))
+
+    def check_claim(self, claim: int) -> None:
+        """ProducerFenced unless somebody who says this claim, or 0 for none, may produce."""
+        self._claim.check(claim)
+
+    async def wait_fenced(self, claim: int) -> None:
+        """Raises ProducerFenced as soon as somebody who says this claim may produce no longer."""
+        await self._claim.wait_fenced(claim)
 
     def reader(self, start: Position | InitialPosition, *, is_following: bool = True) -> Reader:
         """Reads from somewhere on, without a subscription. Unless it is following, it ends with what there is."""
@@ -163,7 +195,9 @@ class Segment:
             self.check()
             found = self._subscriptions.get(name)
             if found is not None:
-                self._watchers.pop(name).cancel()
+                watcher = self._watchers.pop(name, None)
+                if watcher is not None:  # there is none if whoever asked before was cancelled in the middle
+                    watcher.cancel()
                 try:
                     await found.delete()
                 except TxnError as error:

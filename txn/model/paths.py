@@ -121,6 +121,11 @@ def producers_key(segment: str) -> str:
     return f"{segment_path(segment)}/producers"
 
 
+def claim_key(segment: str) -> str:
+    """Where it is kept who may produce, if not everybody may: a guarded record."""
+    return f"{segment_path(segment)}/claim"
+
+
 def descriptor_key(segment: str) -> str:
     """The record that is there from a segment's creation to its deletion."""
     return f"{segment_path(segment)}/descriptor"

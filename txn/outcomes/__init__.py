@@ -18,6 +18,7 @@ What it refuses. It decides nothing and changes nothing. That a transaction is o
 on it: who writes on the strength of it makes the write conditional on the header's version (`Known.version_id`), or
 looks again.
 
+    headers    `OpenHeaders`, the watch; whoever else in the process wants the open transactions shares it
     followed   `Followed`, a participant's hold on one transaction; `Known`
     outcomes   `Outcomes`, one for each process
 
@@ -25,6 +26,7 @@ Start reading at followed.py.
 """
 
 from txn.outcomes.followed import Followed, Known
+from txn.outcomes.headers import OpenHeaders
 from txn.outcomes.outcomes import FOLLOWED_MAX, Measures, Outcomes
 
-__all__ = ["FOLLOWED_MAX", "Followed", "Known", "Measures", "Outcomes"]
+__all__ = ["FOLLOWED_MAX", "Followed", "Known", "Measures", "OpenHeaders", "Outcomes"]

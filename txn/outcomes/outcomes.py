@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from metastore.coordination import Backoff, Pace, View
-from metastore.interface import ALL, MetadataStore, Record, Retriable, exactly
+from metastore.interface import MetadataStore, Record, Retriable, exactly
 from txn.model import paths
 from txn.model.errors import RecordDamaged, SegmentUnavailable, TooManyOpenTransactions
 from txn.model.ids import TxnId
 from txn.outcomes.followed import Followed, Following, Known
+from txn.outcomes.headers import OpenHeaders
 
 FOLLOWED_MAX = 50_000
 """Transactions that one process follows at the same time."""
@@ -42,16 +43,21 @@ class Outcomes:
         pace: Pace,
         measures: Measures | None = None,
         *,
+        headers: OpenHeaders | None = None,
         followed_max: int = FOLLOWED_MAX,
     ) -> None:
         self._store = store
+        self._headers = headers or OpenHeaders(store, pace)
         self._pace = pace
         self._measures = measures
         self._followed_max = followed_max
         self._following: dict[str, Following] = {}
         """By the keys of the headers."""
+        self._watching: asyncio.Task[None] | None = None
+        """From the first who asks on."""
         self._view: View | None = None
-        """The headers of all open transactions; from the first who asks on."""
+        """The headers of all open transactions, once they were told."""
+        self._snapshots = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -79,10 +85,9 @@ class Outcomes:
 
     def _begin(self, key: str, following: Following) -> None:
         """The first look, which takes no time if the transaction is known to be open."""
-        if self._view is None:
-            self._view = View(self._store, ALL, index=paths.BY_DEADLINE, pace=self._pace)
-            self._start(self._watch(self._view))
-        elif self._view.snapshots:  # else it comes with the first
+        if self._watching is None:
+            self._watching = self._start(self._watch())
+        elif self._view is not None:  # else it comes with the first that is told
             self._see(key, following, self._view.records.get(key))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -107,25 +112,24 @@ class Outcomes:
 
     # -- the watch
 
-    async def _watch(self, view: View) -> None:
+    async def _watch(self) -> None:
         """Follows the headers of all open transactions."""
-        snapshots = 0
         try:
-            async with view:
-                while True:
-                    news: Iterable[str] = await view.news()
-                    if view.snapshots != snapshots:
-                        snapshots = view.snapshots
-                        news = list(self._following)
-                    for key in news:
-                        following = self._following.get(key)
-                        if following is not None and not following.is_decided:
-                            self._see(key, following, view.records.get(key) or view.departed.get(key))
+            await self._headers.follow(self._told)
         except Exception as error:
             # The next who asks begins anew; those who wait now are told.
-            self._view = None
+            self._watching = self._view = None
             for following in list(self._following.values()):
                 self._let_go(following, error)
+
+    def _told(self, view: View, news: Iterable[str]) -> None:
+        if view is not self._view or view.snapshots != self._snapshots:
+            self._view, self._snapshots = view, view.snapshots
+            news = list(self._following)
+        for key in news:
+            following = self._following.get(key)
+            if following is not None and not following.is_decided:
+                self._see(key, following, view.records.get(key) or view.departed.get(key))
 
     def _see(self, key: str, following: Following, record: Record | None) -> None:
         """What the watch shows of a transaction; without a record its header is looked at."""

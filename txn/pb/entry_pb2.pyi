@@ -57,6 +57,7 @@ class Entry(_message.Message):
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
     DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
     IS_BATCH_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     payload: _builtins.bytes
     """The producer's bytes, never looked into: one message or a batch."""
     producer: _builtins.str
@@ -68,6 +69,10 @@ class Entry(_message.Message):
     message_count: _builtins.int
     is_void: _builtins.bool
     """A position that was taken and never used: readers skip it."""
+    key_hashes: _builtins.bytes
+    """The hash of each message's key, in the order of the payload, four bytes each, the lowest first: what a list of fixed32
+    looks like, without being taken apart. Empty: none are known.
+    """
     compression: _builtins.int
     """How the payload is compressed: the producer's number for it, 0 for not at all."""
     uncompressed_bytes: _builtins.int
@@ -76,12 +81,10 @@ class Entry(_message.Message):
     """Not to be delivered before this time; 0: at once."""
     is_batch: _builtins.bool
     """The payload is a batch, of one message or several; what its format is clients know."""
+    skipped: _builtins.int
+    """Numbers from the first message's to the last one's that are no message's of this entry, and are taken with it."""
     @_builtins.property
     def properties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Property]: ...
-    @_builtins.property
-    def key_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The hash of each message's key, in the order of the payload; empty: none are known."""
-
     def __init__(
         self,
         *,
@@ -93,15 +96,16 @@ class Entry(_message.Message):
         properties: _abc.Iterable[Global___Property] | None = ...,
         message_count: _builtins.int = ...,
         is_void: _builtins.bool = ...,
-        key_hashes: _abc.Iterable[_builtins.int] | None = ...,
+        key_hashes: _builtins.bytes = ...,
         compression: _builtins.int = ...,
         uncompressed_bytes: _builtins.int = ...,
         deliver_at_ms: _builtins.int = ...,
         is_batch: _builtins.bool = ...,
+        skipped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "is_void", b"is_void", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "is_void", b"is_void", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "sequence_id", b"sequence_id", "skipped", b"skipped", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,6 +8,7 @@ may bear the id of one, and that is all. What became of it is looked up where it
     entry         the bytes of an entry: the envelope around what a producer sent
     operations    the records that say what a transaction does here, put before it is done
     buffer        the writing side: intents, the read horizon, aborted entries, resends
+    claim         who may produce, if not everybody may
     cursor        what a subscription has acknowledged: pure values
     subscription  the reading side: cursors, pending acknowledgements, dispatch
     bell          news for those who wait

@@ -9,6 +9,7 @@
     CursorTooLarge (retriable)      too many holes between the acknowledged entries; it passes as older ones are
                                     acknowledged
     SegmentSealed (fatal)           the segment takes no more entries: its successors do
+    ProducerFenced (fatal)          somebody else has the exclusive right to produce
     GroupTooLarge (fatal)           a named limit on what is appended at once
     EntriesTrimmed (fatal)          the entries asked for are no longer kept; it says which is the oldest
     InvalidAck (fatal)              an acknowledgement that fits no entry
@@ -47,6 +48,10 @@ class CursorTooLarge(TxnRetriable):
 
 class SegmentSealed(TxnFatal):
     """The segment takes no more entries."""
+
+
+class ProducerFenced(TxnFatal):
+    """Somebody else has the exclusive right to produce."""
 
 
 class GroupTooLarge(TxnFatal):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txn.doctor.decoding import pulsar, tidemark
-from txn.doctor.decoding.fields import TIME_MS_MAX
-from txn.doctor.decoding.rows import (
+from txn.decoding import pulsar, tidemark
+from txn.decoding.fields import TIME_MS_MAX
+from txn.decoding.rows import (
     AbortedRow,
     AppliedRow,
     EventRow,

@@ -11,9 +11,9 @@ from doctor_vectors import dump_names, load, vectors
 
 from metastore.interface import open_store
 from peers.oxia import oxia_server
+from txn.decoding import pulsar
+from txn.decoding.rows import AbortedRow, OddRow, OperationRow, Row, TransactionRow, WatermarkRow
 from txn.doctor import horizon, statistics
-from txn.doctor.decoding import pulsar
-from txn.doctor.decoding.rows import AbortedRow, OddRow, OperationRow, Row, TransactionRow, WatermarkRow
 from txn.doctor.horizon import Verdict
 from txn.doctor.layout import LAYOUTS, RecordsKind
 from txn.doctor.listing import DECIDED, Wanted, list_transactions

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txn.decoding.fields import TIME_MS_MAX
 from txn.doctor.arguments import duration_ms
-from txn.doctor.decoding.fields import TIME_MS_MAX
 from txn.doctor.texts import NAMES_SHOWN_MAX, Duration, Moment, Section, duration_text, write_section
 
 

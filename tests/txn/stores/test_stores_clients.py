@@ -56,8 +56,8 @@ class Brokers:
 
 async def transform(client: Client, brokers: Brokers, source: str, target: str) -> None:
     """Each message once, however many attempts it takes."""
-    consumer = await client.subscribe(source, "s", start=EARLIEST)
-    producer = await client.producer(target)
+    consumer = await client.segment_consumer(source, "s", start=EARLIEST)
+    producer = await client.segment_producer(target)
     done = 0
     while done < MESSAGES:
         try:
@@ -77,13 +77,13 @@ def test_each_message_is_transformed_once_though_its_broker_goes(subject: Subjec
     async def scenario(client: Client, brokers: Brokers) -> None:
         number = next(_numbers)
         source, target = f"fleet/clients/in-{number}", f"fleet/clients/out-{number}"
-        producer = await client.producer(source)
+        producer = await client.segment_producer(source)
         await asyncio.gather(*(producer.send(b"message %d" % each) for each in range(MESSAGES)))
         txn = await client.begin()
-        await (await client.producer(target)).send(b"never", txn=txn)
+        await (await client.segment_producer(target)).send(b"never", txn=txn)
         await txn.abort()
         await transform(client, brokers, source, target)
-        async with await client.reader(target, follow=False) as reader:
+        async with await client.segment_reader(target, follow=False) as reader:
             found = [message.payload async for message in reader]
         assert sorted(found) == sorted(b"MESSAGE %d" % each for each in range(MESSAGES))
         assert (await client.segments.stats(source)).subscriptions["s"].backlog_entries == 0

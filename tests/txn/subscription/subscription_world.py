@@ -36,6 +36,7 @@ SEGMENT = "segment://tenant/ns/orders/0000-7fff-1"
 SUB = "billing"
 SESSION_MS = 10_000
 EXCLUSIVE, SHARED, FAILOVER = SubscriptionKind.EXCLUSIVE, SubscriptionKind.SHARED, SubscriptionKind.FAILOVER
+KEY_SHARED = SubscriptionKind.KEY_SHARED
 
 every_store = pytest.mark.parametrize("lacks", [(), ("transact",)], ids=["transact", "plain"])
 
@@ -130,9 +131,16 @@ class Owner:
         entries = [
             Entry(b"%d" % next(_sequences), message_count=messages, txn_id=txn_id).encode() for _ in range(count)
         ]
+        return await self._append(entries)
+
+    async def append(self, *entries: Entry) -> list[Position]:
+        """These entries."""
+        return await self._append([each.encode() for each in entries])
+
+    async def _append(self, entries: Sequence[bytes]) -> list[Position]:
         first = await self.log.append(entries)
         self.sight.ring()
-        return [Position(first.ledger, first.entry + number) for number in range(count)]
+        return [Position(first.ledger, first.entry + number) for number in range(len(entries))]
 
     async def publish_void(self) -> Position:
         first = await self.log.append([VOID.encode()])

@@ -33,7 +33,8 @@ from txn.segment.subscription import (
     Reader,
     SubscriptionKind,
     backlog,
-    dispatcher,
+    turns,
+    ways,
 )
 
 
@@ -224,8 +225,8 @@ def test_gaps_that_are_nobodys_do_not_break_a_cursor_into_pieces(monkeypatch: py
 
 
 def test_what_is_not_acknowledged_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "UNACKED_CONSUMER_MAX", 3)
-    monkeypatch.setattr(dispatcher, "UNACKED_SUBSCRIPTION_MAX", 5)
+    monkeypatch.setattr(ways, "UNACKED_CONSUMER_MAX", 3)
+    monkeypatch.setattr(turns, "UNACKED_SUBSCRIPTION_MAX", 5)
 
     async def scenario(world: World, owner: Owner) -> None:
         subscription = await owner.create()

@@ -198,6 +198,14 @@ class TransactionBuffer:
         self._publisher.wake()
         return sending.confirmation
 
+    def last_sequence_id(self, producer: str) -> int | None:
+        """The greatest number of a producer that is stored, as far as producers are remembered."""
+        return self._producers.last_stored(producer, self._under_way.taken_of(producer))
+
+    def is_undecided(self, producer: str) -> bool:
+        """Whether that changes by itself, when what is on its way, or in open transactions, is decided."""
+        return self._producers.is_undecided(producer) or bool(self._under_way.taken_of(producer))
+
     def _joined(self, txn_id: TxnId) -> Participation:
         """The transaction, which can take another message as far as is known."""
         participation = self._participations.join(txn_id)

@@ -88,6 +88,10 @@ class UnderWay:
             del self._by_producer[taken.producer]
         return True
 
+    def taken_of(self, producer: str) -> list[Taken]:
+        """What those of one producer have taken."""
+        return [each.taken for each in self._by_producer.get(producer, {}).values() if each.taken is not None]
+
     @property
     def taken(self) -> Iterable[Taken]:
         """What the messages under way have taken."""

@@ -99,6 +99,21 @@ class ProducerStates:
             return Verdict.SCATTERED
         return Verdict.NEW
 
+    def last_stored(self, name: str, under_way: Iterable[Taken]) -> int | None:
+        """The greatest number of a producer but for those of messages under way; None if there is none."""
+        producer = self._producers.get(name)
+        if producer is None:
+            return None
+        taken = producer.taken.copy()
+        for message in under_way:
+            taken.remove(message.first, message.last)
+        return taken.last if len(taken) else None
+
+    def is_undecided(self, name: str) -> bool:
+        """Whether open transactions hold numbers of a producer."""
+        producer = self._producers.get(name)
+        return producer is not None and any(len(held) for held in producer.held.values())
+
     def take(self, message: Taken) -> None:
         """The message stands in line, or was found in the log."""
         name, first, last, txn_id = message

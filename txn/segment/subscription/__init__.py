@@ -16,8 +16,12 @@ to whomever, however often consumers come and go, until its transaction aborts; 
     acking         the part of one transaction
     recording      held, then recorded, then promised
     settling       begun, settled when it is decided, taken over after a restart
-    backlog        what is to be delivered, is delivered, comes again
-    dispatcher     reads and hands out; consumer: who gets it
+    backlog        what is to be delivered, is delivered, comes again; what all kinds have in common
+    entries        the same where an entry is with one consumer; turns: who gets it
+    shares         the same where it is shared by keys, message by message; keys: who gets what
+    delays         what waits for its time
+    attached       who may be there beside whom; consumer: one of those
+    dispatcher     reads, and has handed out; ways: what it asks
     reader         reads without a cursor
     subscription   the parts put together
     values         kinds, limits, what is delivered; errors: what is refused
@@ -33,7 +37,7 @@ next.
 What it refuses. To guess: an acknowledgement that fits no entry is an error. It decides no transaction, and of entries
 it knows only whether they are visible.
 
-Start reading at pending.py, then settling.py, then backlog.py.
+Start reading at pending.py, then settling.py, then backlog.py, entries.py and shares.py.
 """
 
 from txn.segment.subscription.consumer import Consumer
@@ -41,20 +45,24 @@ from txn.segment.subscription.cursor_record import DELETING, has_cursor, read_cu
 from txn.segment.subscription.errors import (
     ConsumerBusy,
     ConsumerClosed,
+    ConsumerReplaced,
     EndOfSegment,
     SubscriptionClosed,
     SubscriptionDeleted,
 )
 from txn.segment.subscription.reader import Reader
 from txn.segment.subscription.subscription import ACKS_AT_ONCE_MAX, Subscription, SubscriptionStats, Surroundings
-from txn.segment.subscription.values import Delivery, InitialPosition, Readable, SubscriptionKind
+from txn.segment.subscription.values import BUCKETS_MAX, Assigned, Delivery, InitialPosition, Readable, SubscriptionKind
 
 __all__ = [
     "ACKS_AT_ONCE_MAX",
+    "BUCKETS_MAX",
     "DELETING",
+    "Assigned",
     "Consumer",
     "ConsumerBusy",
     "ConsumerClosed",
+    "ConsumerReplaced",
     "Delivery",
     "EndOfSegment",
     "InitialPosition",

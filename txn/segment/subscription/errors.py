@@ -5,6 +5,7 @@
     ConsumerBusy (retriable)        others are attached, and one more, or one of this kind, may not be
     SubscriptionDeleted (fatal)     there is no such subscription any more
     ConsumerClosed (fatal)          this consumer was closed by its owner
+    ConsumerReplaced (fatal)        consumers of a newer division of the topic have taken over
     EndOfSegment (fatal)            not a failure: the segment is sealed, and everything in it is acknowledged or read
 
 Conflicts are TxnConflict, an acknowledgement that fits no entry is InvalidAck, and a cursor that would not fit into its
@@ -30,6 +31,10 @@ class SubscriptionDeleted(TxnFatal):
 
 class ConsumerClosed(TxnFatal):
     """The consumer was closed by its owner."""
+
+
+class ConsumerReplaced(TxnFatal):
+    """Consumers of a newer division of the topic have taken over, or the same one on another way."""
 
 
 class EndOfSegment(TxnFatal):

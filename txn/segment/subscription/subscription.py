@@ -30,7 +30,8 @@ from txn.segment.subscription.pending import PendingAcks, check_fits
 from txn.segment.subscription.settling import AckingTransactions
 from txn.segment.subscription.values import (
     READ_BYTES_MAX,
-    REDELIVERIES_MAX,
+    Asking,
+    Assigned,
     InitialPosition,
     Readable,
     SubscriptionKind,
@@ -100,16 +101,19 @@ class Subscription:
             around.pace,
             around.faults,
         )
-        self._backlog = Backlog(lambda: self._keeper.state, self._pending, REDELIVERIES_MAX)
-        self._dispatcher = Dispatcher(name, around.log, around.readable, self._keeper, self._backlog)
+        self._dispatcher = Dispatcher(name, around.log, around.readable, self._keeper, self._pending, around.pace)
         self._dispatcher.ends_changed = lambda: around.ends_changed(name)
-        self._keeper.passed = self._backlog.passed
+        self._keeper.passed = lambda state: self._backlog.passed(state)
         self._transactions.recorder.recorded = self._acknowledged
         self._transactions.recorder.freed = self._freed
         self._view = around.operations.watch_acks(name)
         self._tasks: list[asyncio.Future[None]] = []
         self._failure: TxnError | None = None
         self._has_failed = asyncio.Event()
+
+    @property
+    def _backlog(self) -> Backlog:
+        return self._dispatcher.backlog
 
     # -- beginning
 
@@ -196,13 +200,27 @@ class Subscription:
 
     # -- taking and acknowledging
 
-    def attach(self, consumer: str, kind: SubscriptionKind) -> Consumer:
-        """Another consumer. ConsumerBusy if those that are there do not allow it."""
+    def attach(
+        self,
+        consumer: str,
+        kind: SubscriptionKind,
+        *,
+        starts: Sequence[int] = (0,),
+        assigned: Assigned | None = None,
+        replaces: bool = False,
+    ) -> Consumer:
+        """Another consumer. ConsumerBusy if those that are there do not allow it; ConsumerReplaced if it comes by an
+        older division of the topic than is known. In a key-shared subscription buckets begin at `starts`.
+        """
         self._check_running()
-        return self._dispatcher.attach(consumer, kind)
+        return self._dispatcher.attach(Asking(consumer, kind, tuple(starts), assigned, replaces))
 
-    async def acknowledge(self, acks: Sequence[Ack], txn_id: TxnId | None = None) -> None:
+    async def acknowledge(
+        self, acks: Sequence[Ack], txn_id: TxnId | None = None, consumer: Consumer | None = None
+    ) -> None:
         """Acknowledges: all of it, durably, when this returns; or nothing. In a transaction it counts at the commit.
+
+        In a key-shared subscription a consumer who acknowledges a whole entry means what he has of it.
 
         TxnConflict if somebody else holds one of the messages, or has acknowledged it in the case of a transaction; see
         `pending`. InvalidAck for what is no entry, is not readable yet, or for messages that a batch does not have. In
@@ -213,6 +231,8 @@ class Subscription:
         if not 1 <= len(acks) <= ACKS_AT_ONCE_MAX:
             raise InvalidAck(f"{len(acks)} acknowledgements at once: 1 to {ACKS_AT_ONCE_MAX} (ACKS_AT_ONCE_MAX)")
         check_fits(acks, self._log.lengths, self._around.readable.bound)
+        if self._dispatcher.shares_entries:
+            acks = [await self._own_part(consumer, ack) for ack in acks]
         await self._check_forms(acks)
         self._check_running()
         if txn_id is not None:
@@ -224,7 +244,7 @@ class Subscription:
 
     async def _check_forms(self, acks: Sequence[Ack]) -> None:
         """That nothing is cumulative in a shared subscription, and that batches are as large as they are said to be."""
-        is_shared = any(each.kind is SubscriptionKind.SHARED for each in self._dispatcher.consumers)
+        is_shared = any(not each.kind.is_ordered for each in self._dispatcher.consumers)
         for ack in acks:
             if ack.is_cumulative and is_shared:
                 raise InvalidAck(f"everything up to {ack.position}, in the shared subscription {self.name!r}")
@@ -234,11 +254,16 @@ class Subscription:
             if messages not in (None, ack.batch_size):
                 raise InvalidAck(f"the batch at {ack.position} has {messages} messages, not {ack.batch_size}")
 
+    async def _own_part(self, consumer: Consumer | None, ack: Ack) -> Ack:
+        if ack.batch or ack.is_cumulative:
+            return ack
+        return self._dispatcher.own_part(consumer, ack, await self._messages_of(ack.position))
+
     async def _messages_of(self, position: Position) -> int | None:
         """How many messages an entry has; None if it is trimmed away."""
-        outstanding = self._backlog.outstanding.get(position)
-        if outstanding is not None:
-            return outstanding.messages
+        messages = self._backlog.messages_of(position)
+        if messages is not None:
+            return messages
         if position < self._log.lengths.oldest:
             return None
         found = await self._log.read(position, 1, READ_BYTES_MAX)
@@ -298,7 +323,7 @@ class Subscription:
             state.mark,
             _backlog(state, self._log),
             self._backlog.unacked,
-            len(self._backlog.again),
+            self._backlog.to_redeliver,
             tuple(each.name for each in self._dispatcher.consumers),
             self._pending.counts(),
         )

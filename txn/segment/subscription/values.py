@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from txn.model.position import Position
@@ -24,6 +26,12 @@ UNACKED_SUBSCRIPTION_MAX = 200_000
 REDELIVERIES_MAX = 50_000
 """Entries that wait to be delivered again, one by one, and whose deliveries are counted. Beyond that reading goes back
 to the first of them, and counts begin anew."""
+WAITING_MAX = 50_000
+"""Entries that were read and wait for the consumers of their keys, once for each bucket; then nothing is read ahead."""
+DELAYED_MAX = 50_000
+"""Entries whose time has not come, of which only the positions are kept; then nothing is read ahead of another one."""
+BUCKETS_MAX = 4_096
+"""Into which keys are divided among consumers."""
 READ_ENTRIES_MAX = 1_000
 """Entries read at once."""
 READ_BYTES_MAX = 4 << 20
@@ -38,11 +46,41 @@ class SubscriptionKind(Enum):
     """All get something, in turn."""
     FAILOVER = "failover"
     """The one that came first gets all in order; when it goes, the next one does."""
+    KEY_SHARED = "key-shared"
+    """Each gets the messages of its keys, of each key in order."""
 
     @property
     def is_ordered(self) -> bool:
         """Whether what is delivered again comes with everything behind it, in order."""
-        return self is not SubscriptionKind.SHARED
+        return self in (SubscriptionKind.EXCLUSIVE, SubscriptionKind.FAILOVER)
+
+
+class Assigned(NamedTuple):
+    """The division of a topic among consumers by which one of them is here; of two the greater is the newer."""
+
+    term: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a consumer says when it comes."""
+
+    name: str
+    kind: SubscriptionKind
+    starts: tuple[int, ...] = (0,)
+    """Where the buckets of a key-shared subscription begin, among the lower halves of hashes; others have one."""
+    assigned: Assigned | None = None
+    """None: nobody divides anything here."""
+    replaces: bool = False
+    """Whether consumers of an older division that are in the way are ended."""
+
+    def __post_init__(self) -> None:
+        starts = self.starts
+        if not 1 <= len(starts) <= BUCKETS_MAX:
+            raise ValueError(f"{len(starts)} buckets: 1 to {BUCKETS_MAX} (BUCKETS_MAX)")
+        if starts[0] != 0 or any(one >= other for one, other in pairwise(starts)):
+            raise ValueError(f"buckets that begin at {starts[:8]}: from 0 on, each behind the one before")
 
 
 class InitialPosition(Enum):
@@ -62,7 +100,8 @@ class Delivery(NamedTuple):
     redeliveries: int
     """How often it was delivered before, as far as this owner of the segment knows."""
     acknowledged: BatchBits | None
-    """Messages of a batch that are acknowledged already, or by an open transaction: not to be processed again."""
+    """Messages of a batch that are not for this consumer: acknowledged already, or by an open transaction; or another
+    consumer's."""
     epoch: int
     """Grows when an ordered subscription goes back: of the same consumer, what has an older one comes again."""
 

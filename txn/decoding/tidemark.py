@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from txn.doctor.decoding.fields import TIME_MS_MAX, Malformed, checked_number, checked_text
-from txn.doctor.decoding.rows import AbortedRow, AppliedRow, OddRow, OperationRow, Row, SilentRow, TransactionRow
+from txn.decoding.fields import TIME_MS_MAX, Malformed, checked_number, checked_text
+from txn.decoding.rows import AbortedRow, AppliedRow, OddRow, OperationRow, Row, SilentRow, TransactionRow
 from txn.model import paths
 from txn.model.aborted import AbortedRange
 from txn.model.applied import Applied

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote_plus
 
-from txn.doctor.decoding.fields import (
+from txn.decoding.fields import (
     Malformed,
     json_object,
     number,
@@ -18,7 +18,7 @@ from txn.doctor.decoding.fields import (
     shown,
     text,
 )
-from txn.doctor.decoding.rows import (
+from txn.decoding.rows import (
     AbortedRow,
     EventRow,
     OddRow,

@@ -1,0 +1,63 @@
+"""How what may be read finds its consumer: what the dispatcher asks, whatever the kind of the subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from txn.model.position import Position
+from txn.segment.subscription.backlog import Backlog
+from txn.segment.subscription.consumer import Consumer
+from txn.segment.subscription.values import UNACKED_CONSUMER_MAX, Delivery, VisibleEntry
+
+
+class Wanted(NamedTuple):
+    """What to read next."""
+
+    start: Position
+    entries: int
+    is_again: bool
+    """Whether it was read before."""
+    epoch: int
+    """Of the backlog, when that was said."""
+
+
+class Way(Protocol):
+    """One way to deliver; there is one for all that give whole entries, and one for key-shared subscriptions."""
+
+    @property
+    def backlog(self) -> Backlog: ...
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether somebody gets nothing until something is acknowledged."""
+
+    def attached(self, consumer: Consumer) -> None:
+        """Another consumer has come."""
+
+    def detached(self, consumer: Consumer) -> None:
+        """A consumer has gone; what it has comes again."""
+
+    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        """A consumer wants others, or itself, to have these again."""
+
+    def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
+        """What waits for a consumer, by what is acknowledged now; None if it is not the consumer's any more."""
+
+    def wanted(self) -> Wanted | None:
+        """What to read next; None if nobody could get anything."""
+
+    def hand_out(
+        self, wanted: Wanted, read: Sequence[Position], visible: Sequence[VisibleEntry], behind: Position
+    ) -> None:
+        """Gives what was read to consumers, as far as somebody takes it; `behind` is the bound behind all of it."""
+
+
+def may_get(consumer: Consumer) -> bool:
+    """Whether a consumer can be given anything."""
+    return consumer.is_active and consumer.has_room and consumer.unacked < UNACKED_CONSUMER_MAX
+
+
+def is_full(consumer: Consumer) -> bool:
+    """Whether a consumer gets nothing until something is acknowledged."""
+    return consumer.unacked >= UNACKED_CONSUMER_MAX or consumer.short_of > 0
