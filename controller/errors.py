@@ -1,4 +1,4 @@
-"""The errors of a broker: those of transactions and segments, some of its own, and all of them as names for the wire.
+"""The errors of a broker: those of transactions, segments and topics, some of its own, and all as names for the wire.
 
 What a broker raises a client raises again: the same type, with the same text. So these are in the same tree, and a
 name leads to its type and back.
@@ -21,6 +21,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from controller.autoscale import config as autoscale_errors
+from controller.layout import errors as layout_errors
+from controller.leading import errors as leading_errors
+from controller.operations import errors as operation_errors
+from controller.subscriptions import errors as topic_subscription_errors
+from controller.topics import errors as topic_errors
+from controller.topics.errors import NotLeader
+from controller.watches import errors as watch_errors
 from txn.hosting import errors as hosting_errors
 from txn.hosting.errors import OwnedElsewhere
 from txn.model import errors as model_errors
@@ -84,6 +92,8 @@ def metadata_of(error: TxnError) -> dict[str, str]:
         return {"broker": error.broker, "address": error.address, "term": str(error.term)}
     if isinstance(error, EntriesTrimmed):
         return {"oldest": str(error.oldest)}
+    if isinstance(error, NotLeader) and error.leader is not None:
+        return {"address": error.leader}
     return {}
 
 
@@ -95,11 +105,28 @@ def error_of(name: str, branch: str, message: str, metadata: Mapping[str, str]) 
         return kind(message, metadata.get("broker", ""), metadata.get("address", ""), term)
     if issubclass(kind, EntriesTrimmed):
         return kind(message, Position.parse(metadata.get("oldest", "0:0")))
+    if issubclass(kind, NotLeader):
+        return kind(message, metadata.get("address"))
     return kind(message)
 
 
+_MODULES = (
+    model_errors,
+    segment_errors,
+    subscription_errors,
+    hosting_errors,
+    layout_errors,
+    autoscale_errors,
+    topic_errors,
+    operation_errors,
+    topic_subscription_errors,
+    leading_errors,
+    watch_errors,
+)
+
+
 def _all_errors() -> Iterator[type[TxnError]]:
-    for module in (model_errors, segment_errors, subscription_errors, hosting_errors, sys.modules[__name__]):
+    for module in (*_MODULES, sys.modules[__name__]):
         for _, kind in inspect.getmembers(module, inspect.isclass):
             if issubclass(kind, TxnError):
                 yield kind

@@ -12,8 +12,8 @@ more, and one that sends more than it may is refused by name; no number of clien
 their clients elsewhere, and the segments are let go at once.
 
 What it refuses. To listen on a network unprotected without being told so. It does not forward: a call about a segment
-that another broker owns gets that one's address. It trusts who has a token with all segments; transactions are
-their owners'.
+that another broker owns, or a topic that it leads, gets that one's address. It trusts who has a token with all
+segments; transactions are their owners'.
 
     broker        `Broker`: the whole of it, in any process; config: what it may be told; limits
     serve, command   `tidemark broker`
@@ -23,6 +23,7 @@ their owners'.
     produce, consume, read                   streams; usage: whose transactions they may use
     streams       all that are open, and how they are ended from elsewhere
     messages, deliveries, status             values and errors as messages
+    topics                                   topics of many segments: a room of its own
     metrics, readings                        what is counted, and what is read off
 
 Start reading at broker.py, then produce.py and consume.py.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+from controller.broker.topics.config import STRATEGIES, TopicsConfig, shown
+from metastore.commandline import SECURITY_SETTINGS, add_security_options
 
 EXAMPLES = """\
 examples:
@@ -28,16 +32,20 @@ SETTINGS = (
     "data_dir",
     "metrics_port",
     "session_timeout_ms",
-    "tls_cert_file",
-    "tls_key_file",
-    "tls_client_ca_file",
-    "tokens_file",
-    "insecure",
+    *SECURITY_SETTINGS,
+    "peer_tls",
+    "peer_tls_ca_file",
+    "peer_token_file",
 )
 
 
 def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Adds the command, for a broker with nothing beside it."""
+    add_parser(commands).set_defaults(run=run)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Adds the command; what it runs is for the caller to say."""
     parser = commands.add_parser(
         "broker",
         help="serve segments and transactions",
@@ -46,10 +54,12 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         epilog=EXAMPLES,
     )
     _add_place_options(parser)
-    _add_security_options(parser)
+    add_security_options(parser)
+    add_peer_options(parser)
+    add_topic_options(parser)
     parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file with these settings")
     parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
-    parser.set_defaults(run=run)
+    return parser
 
 
 def _add_place_options(parser: argparse.ArgumentParser) -> None:
@@ -77,23 +87,43 @@ def _add_place_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_security_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve TLS with this certificate (PEM)")
-    parser.add_argument("--tls-key-file", type=Path, metavar="FILE", help="and this key (PEM)")
+def add_peer_options(parser: argparse.ArgumentParser) -> None:
+    """How other brokers are called."""
     parser.add_argument(
-        "--tls-client-ca-file", type=Path, metavar="FILE", help="ask clients for a certificate signed by these (PEM)"
+        "--peer-tls", action="store_true", default=None, help="call the other brokers by TLS (default: if it serves it)"
     )
     parser.add_argument(
-        "--tokens-file", type=Path, metavar="FILE", help="let in only bearers of a token: a line PRINCIPAL TOKEN each"
+        "--peer-tls-ca-file", type=Path, metavar="FILE", help="whose certificates the other brokers have (PEM)"
     )
     parser.add_argument(
-        "--insecure", action="store_true", default=None, help="serve a network without TLS and tokens all the same"
+        "--peer-token-file", type=Path, metavar="FILE", help="a file with the token to call the other brokers with"
     )
+
+
+def add_topic_options(parser: argparse.ArgumentParser) -> None:
+    """One for each setting of topics; docs/tuning.md says what they do."""
+    group = parser.add_argument_group("scalable topics", "what holds where neither topic nor namespace say otherwise")
+    for each in fields(TopicsConfig):
+        flag = f"--{shown(each.name)}"
+        if each.type == "bool":
+            group.add_argument(
+                flag, action=argparse.BooleanOptionalAction, default=None, help=f"(default: {each.default})"
+            )
+        elif each.type == "str":
+            group.add_argument(flag, choices=STRATEGIES, help=f"(default {each.default})")
+        else:
+            kind, metavar = (int, "N") if each.type == "int" else (float, "S" if each.name.endswith("_s") else "X")
+            group.add_argument(flag, type=kind, metavar=metavar, help=f"(default {each.default:.15g})")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until a signal asks to stop."""
     from controller.broker.serve import serve
 
-    flags: dict[str, Any] = vars(arguments)
-    return serve(arguments.config, {name: flags[name] for name in SETTINGS}, arguments.log_json)
+    return serve(arguments.config, flags_of(arguments), arguments.log_json)
+
+
+def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given as flags; None for each that was not."""
+    names = (*SETTINGS, *(each.name for each in fields(TopicsConfig)))
+    return {name: getattr(arguments, name) for name in names}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from controller.broker.topics.config import TopicsConfig
 from metastore.addresses import EVERY_ADDRESS, PORT_MAX, is_loopback, split_address
+from metastore.dialling import Security
 
 DEFAULT_LISTEN = "127.0.0.1:6650"
 DEFAULT_METRICS_PORT = 8090
@@ -39,13 +41,23 @@ class BrokerConfig:
     """Where local logs are. Brokers of one machine that share it take segments over from each other."""
     metrics_port: int | None = DEFAULT_METRICS_PORT
     """Where /metrics is, on the host of `listen`; None: nowhere."""
+    admin: str | None = None
+    """HOST:PORT where the admin service is, for a process that has one beside its broker; None: nowhere."""
     session_timeout_ms: int = 10_000
     """How long it may be silent before others take over what it owns."""
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     tls_client_ca_file: Path | None = None
     tokens_file: Path | None = None
+    peer_tls: bool = False
+    """Whether the other brokers serve TLS. They do, if this one does."""
+    peer_tls_ca_file: Path | None = None
+    """Who has signed their certificates; None: whom this machine trusts."""
+    peer_token_file: Path | None = None
+    """With what this broker proves who it is, where they want to know."""
     insecure: bool = False
+    topics: TopicsConfig = field(default_factory=TopicsConfig)
+    """In files and flags its settings stand beside the others."""
 
     def check(self, *, has_store: bool = False) -> BrokerConfig:
         """This configuration, if it can be; a store that is open already needs no URL."""
@@ -64,7 +76,21 @@ class BrokerConfig:
             )
         self._check_security()
         self._check_addresses()
+        problem = self.topics.problem()
+        if problem is not None:
+            raise ConfigError(problem)
         return self
+
+    @property
+    def peer_security(self) -> Security:
+        """How this broker calls the others; its own certificate proves to them who it is."""
+        return Security(
+            self.peer_tls or self.tls_cert_file is not None,
+            self.peer_tls_ca_file,
+            self.tls_cert_file,
+            self.tls_key_file,
+            self.peer_token_file,
+        )
 
     def _check_security(self) -> None:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -102,13 +128,28 @@ def _split(what: str, address: str) -> tuple[str, int]:
         raise ConfigError(f"{what}: {error}") from error
 
 
-def load_config(path: Path | None, flags: Mapping[str, Any]) -> BrokerConfig:
-    """The configuration of a file (if there is one) and of the flags that were given."""
-    config = BrokerConfig()
+def load_config(
+    path: Path | None, flags: Mapping[str, Any], *, start: BrokerConfig | None = None, has_store: bool = False
+) -> BrokerConfig:
+    """The configuration of a file (if there is one) and of the flags that were given, on that to start with."""
+    config = start or BrokerConfig()
     if path is not None:
-        config = replace(config, **_settings_of_file(path))
+        config = _with(config, _settings_of_file(path))
     given = {name: value for name, value in flags.items() if value is not None}
-    return replace(config, **given).check()
+    return _with(config, given).check(has_store=has_store)
+
+
+def kinds_of_settings() -> dict[str, str]:
+    """The names of all settings that a file may have, and of what type each is."""
+    own = {each.name: str(each.type) for each in fields(BrokerConfig) if each.name != "topics"}
+    return own | {each.name: str(each.type) for each in fields(TopicsConfig)}
+
+
+def _with(config: BrokerConfig, settings: Mapping[str, Any]) -> BrokerConfig:
+    of_topics = {each.name for each in fields(TopicsConfig)}
+    topics = {name: value for name, value in settings.items() if name in of_topics}
+    own = {name: value for name, value in settings.items() if name not in of_topics}
+    return replace(config, **own, topics=replace(config.topics, **topics))
 
 
 def _settings_of_file(path: Path) -> dict[str, Any]:
@@ -117,7 +158,7 @@ def _settings_of_file(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    kinds = {each.name: str(each.type) for each in fields(BrokerConfig)}
+    kinds = kinds_of_settings()
     settings: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -125,7 +166,9 @@ def _settings_of_file(path: Path) -> dict[str, Any]:
             known = ", ".join(sorted(each.replace("_", "-") for each in kinds))
             raise ConfigError(f"{path}: unknown setting {key!r}: known are {known}")
         kind = kinds[name].removesuffix(" | None")
-        expected: type = {"bool": bool, "int": int}.get(kind, str)
+        expected: type = {"bool": bool, "int": int, "float": float}.get(kind, str)
+        if expected is float and type(value) is int:
+            value = float(value)
         if type(value) is not expected:
             raise ConfigError(f"{path}: {key} must be of type {expected.__name__}, got {value!r}")
         settings[name] = Path(str(value)) if kind == "Path" else value

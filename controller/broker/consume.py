@@ -11,7 +11,15 @@ import asyncio
 
 from controller.broker.deliveries import delivery_message, in_responses
 from controller.broker.desk import Desk
-from controller.broker.messages import ack_of, checked_count, position_of, start_of, txn_id_of
+from controller.broker.messages import (
+    ack_of,
+    assigned_of,
+    bucket_starts_of,
+    checked_count,
+    position_of,
+    start_of,
+    txn_id_of,
+)
 from controller.broker.status import error_message, foreseen
 from controller.broker.streams import Stream
 from controller.broker.usage import Usage
@@ -25,6 +33,7 @@ KINDS = {
     pb.EXCLUSIVE: SubscriptionKind.EXCLUSIVE,
     pb.SHARED: SubscriptionKind.SHARED,
     pb.FAILOVER: SubscriptionKind.FAILOVER,
+    pb.KEY_SHARED: SubscriptionKind.KEY_SHARED,
 }
 
 
@@ -40,11 +49,14 @@ async def serve_consumer(desk: Desk, stream: Stream) -> None:
     kind = KINDS.get(opening.kind)
     if kind is None:
         raise InvalidRequest(f"subscriptions of kind {opening.kind} are unknown")
+    starts = bucket_starts_of(opening.buckets) if kind is SubscriptionKind.KEY_SHARED else [0]
     segment = await desk.segment(opening.segment)
     if opening.HasField("start"):
         await segment.subscribe(name, start_of(opening.start))
     subscription = segment.subscription(name)
-    consumer = subscription.attach(opening.consumer, kind)
+    consumer = subscription.attach(
+        opening.consumer, kind, starts=starts, assigned=assigned_of(opening), replaces=opening.replaces
+    )
     try:
         await ConsumerStream(desk, stream, segment, subscription, consumer).run()
     finally:
@@ -76,7 +88,8 @@ class ConsumerStream:
         """Serves until the client has had enough, or the segment is not to be had here any longer."""
         await self._stream.send(pb.ConsumeResponse(opened=pb.ConsumerOpened(term=self._segment.term)))
         try:
-            await first_of(self._take(), self._deliver(), self._answer(), self._desk.lost(self._segment))
+            ended = self._consumer.wait_ended()
+            await first_of(self._take(), self._deliver(), self._answer(), ended, self._desk.lost(self._segment))
         finally:
             for task in self._under_way:
                 task.cancel()
@@ -87,7 +100,7 @@ class ConsumerStream:
         async for request in self._stream.requests(pb.ConsumeRequest):
             match request.WhichOneof("request"):
                 case "permit":
-                    self._permit(request.permit.entries)
+                    self._permit(request.permit.entries, request.permit.bytes)
                 case "acknowledge":
                     await self._begin_acknowledge(request.acknowledge)
                 case "negative_acknowledge":
@@ -98,16 +111,16 @@ class ConsumerStream:
             await asyncio.wait(self._under_way)
         await self._send_answers()
 
-    def _permit(self, entries: int) -> None:
-        if not entries:
-            raise InvalidRequest("a permit for no entries")
+    def _permit(self, entries: int, payload_bytes: int) -> None:
+        if not entries and not payload_bytes:
+            raise InvalidRequest("a permit for no entries and no bytes")
         if self._permits + entries > self._limits.permits_max:
             raise PermitsExceeded(
                 f"the consumer has asked for {self._permits} entries that it has not got, and asks for {entries} more: "
                 f"at most {self._limits.permits_max} (permits_max)"
             )
         self._permits += entries
-        self._consumer.permit(entries)
+        self._consumer.permit(entries, payload_bytes)
 
     def _refuse(self, refusal: pb.NegativeAcknowledge) -> None:
         checked_count("positions", len(refusal.positions), self._limits.acks_per_request_max, "acks_per_request_max")
@@ -130,7 +143,7 @@ class ConsumerStream:
             acks = [ack_of(each) for each in request.acks]
             if not acks:
                 raise InvalidRequest("an acknowledgement of nothing")
-            await self._subscription.acknowledge(acks, txn_id_of(request.txn_id))
+            await self._subscription.acknowledge(acks, txn_id_of(request.txn_id), self._consumer)
             self._desk.metrics.acknowledged.inc(len(acks))
             if request.txn_id:
                 self._desk.metrics.acks_recorded.inc(len(acks))
@@ -179,4 +192,4 @@ class ConsumerStream:
         messages = (delivery_message(*each) for each in found)
         for deliveries in in_responses(messages, self._limits):
             await self._stream.send(pb.ConsumeResponse(deliveries=deliveries))
-        self._desk.metrics.count_delivered([each.entry for each in found])
+        self._desk.count_delivered(self._segment.name, [each.entry for each in found])

@@ -31,6 +31,10 @@ def delivery_message(
         redeliveries=redeliveries,
         acknowledged=b"" if acknowledged is None else bits_as_bytes(acknowledged),
         epoch=epoch,
+        compression=pb.Compression.ValueType(entry.compression),
+        uncompressed_bytes=entry.uncompressed_bytes,
+        deliver_at_ms=entry.deliver_at_ms,
+        is_batch=entry.is_batch,
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.broker.limits import BrokerLimits
 from controller.broker.messages import checked_name
 from controller.broker.metrics import BrokerMetrics
 from controller.broker.streams import Streams
+from controller.leading import Meter
 from metastore.clock import Clock
 from metastore.coordination import Pace
 from txn.hosting import Host, Segment
 from txn.segment.bell import Bell
+from txn.segment.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Desk:
     limits: BrokerLimits
     pace: Pace
     metrics: BrokerMetrics
+    meter: Meter
+    """Counts what goes in and out of segments."""
     sought: Bell
     """Rung when somebody has put a subscription somewhere else: one that was at its end may have something again."""
 
@@ -34,6 +39,12 @@ class Desk:
     async def segment(self, name: str) -> Segment:
         """A segment, owned here."""
         return await self.host.get(self.checked("segment", name))
+
+    def count_delivered(self, segment: str, entries: Sequence[Entry]) -> None:
+        """Entries of a segment were sent to a consumer or a reader."""
+        self.metrics.count_delivered(entries)
+        messages = sum(each.message_count for each in entries)
+        self.meter.count_out(segment, messages, sum(len(each.payload) for each in entries))
 
     @staticmethod
     async def lost(segment: Segment) -> None:

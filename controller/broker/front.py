@@ -32,9 +32,8 @@ class Front:
 
     def __init__(self, config: BrokerConfig, limits: BrokerLimits) -> None:
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(
-            options=_options(limits), maximum_concurrent_rpcs=limits.streams_max + UNARY_CALLS_MAX
-        )
+        calls_max = limits.streams_max + limits.sessions_max + UNARY_CALLS_MAX
+        self._server = grpc.aio.server(options=_options(limits), maximum_concurrent_rpcs=calls_max)
         self.host, self.port = self._listen(config)
 
     @property
@@ -56,12 +55,13 @@ class Front:
                 "or the key not that of the certificate"
             ) from error
 
-    async def start(self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]) -> None:
-        """Serves the methods of a service, and says that it does."""
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
+    async def start(self, services: Mapping[str, Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]]) -> None:
+        """Serves the methods of these services, and says that it does."""
+        for service, handlers in services.items():
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((service, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        reflection.enable_server_reflection((*services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         await self._server.start()
 
     async def say_stopping(self) -> None:

@@ -34,4 +34,6 @@ class BrokerLimits:
     """What deliveries are put together up to. One entry is never divided."""
     streams_max: int = 2_000
     """Produce, Consume and Read streams together."""
+    sessions_max: int = 20_000
+    """Watches of topics and namespaces, consumers that have registered, and claims together."""
     segments_per_page_max: int = 1_000

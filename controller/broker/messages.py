@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from controller.broker.limits import BrokerLimits
@@ -12,8 +12,8 @@ from txn.model.header import Header, TxnState
 from txn.model.ids import TxnId
 from txn.model.position import Position
 from txn.segment.cursor import Ack
-from txn.segment.entry import Entry
-from txn.segment.subscription import InitialPosition
+from txn.segment.entry import Entry, pack_hashes
+from txn.segment.subscription import BUCKETS_MAX, Assigned, InitialPosition
 
 STATES = {TxnState.OPEN: pb.OPEN, TxnState.COMMITTED: pb.COMMITTED, TxnState.ABORTED: pb.ABORTED}
 EDGES = {pb.EARLIEST: InitialPosition.EARLIEST, pb.LATEST: InitialPosition.LATEST}
@@ -21,6 +21,8 @@ TXN_IDS_REMEMBERED_MAX = 1_024
 """Texts of transaction ids that need not be read again: a producer's next message is mostly of the same one."""
 NUMBER_MAX = (1 << 63) - 1
 """Of a ledger or an entry."""
+HASH_MAX = (1 << 16) - 1
+"""Of the lower half of a key's hash."""
 
 
 def checked_name(what: str, name: str, limits: BrokerLimits) -> str:
@@ -67,6 +69,28 @@ def start_of(message: pb.Bound) -> InitialPosition | Position:
     return edge
 
 
+def bucket_starts_of(buckets: Sequence[pb.Bucket]) -> list[int]:
+    """Where the buckets of a key-shared subscription begin; they have to be all there are, without a gap."""
+    if not 1 <= len(buckets) <= BUCKETS_MAX:
+        raise InvalidRequest(f"{len(buckets)} buckets of a key-shared subscription: 1 to {BUCKETS_MAX} (BUCKETS_MAX)")
+    behind = 0
+    for bucket in buckets:
+        if bucket.start != behind or not bucket.start <= bucket.end <= HASH_MAX:
+            raise InvalidRequest(
+                f"a bucket from {bucket.start} to {bucket.end}, where one begins at {behind}: buckets are contiguous, "
+                f"from 0 to {HASH_MAX}"
+            )
+        behind = bucket.end + 1
+    if behind != HASH_MAX + 1:
+        raise InvalidRequest(f"buckets from 0 to {behind - 1}: they go to {HASH_MAX}")
+    return [bucket.start for bucket in buckets]
+
+
+def assigned_of(opening: pb.OpenConsumer) -> Assigned | None:
+    """The division of a topic by which a consumer comes, if there is any."""
+    return Assigned(opening.assigned.term, opening.assigned.generation) if opening.HasField("assigned") else None
+
+
 @lru_cache(TXN_IDS_REMEMBERED_MAX)
 def txn_id_of(text: str) -> TxnId | None:
     """A transaction, or none."""
@@ -101,8 +125,14 @@ def entry_of(send: pb.Send, producer: str, published_ms: int) -> Entry:
             send.sequence_id,
             txn_id_of(send.txn_id),
             published_ms,
-            properties_of(send.properties),
+            properties_of(send.properties) if send.properties else {},
             send.message_count or 1,
+            key_hashes=pack_hashes(send.key_hashes) if send.key_hashes else b"",
+            compression=send.compression,
+            uncompressed_bytes=send.uncompressed_bytes,
+            deliver_at_ms=send.deliver_at_ms,
+            is_batch=send.is_batch,
+            skipped=send.skipped,
         )
     except ValueError as error:
         raise InvalidRequest(str(error)) from error

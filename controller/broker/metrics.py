@@ -6,12 +6,10 @@ names for its metadata store.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -45,6 +43,7 @@ class State(NamedTuple):
     takeovers: int
     """How often it has begun to serve a segment."""
     streams: int
+    sessions: int
     lags: Sequence[SegmentLag]
     """Of all segments it serves."""
 
@@ -120,7 +119,8 @@ GAUGES: tuple[tuple[str, str, Callable[[State], float]], ...] = (
     ("tidemark_txn_open", "Open transactions of all brokers.", lambda state: state.open_transactions),
     ("tidemark_txn_oldest_open_seconds", "Age of the oldest of them.", lambda state: state.oldest_open_s),
     ("tidemark_segments_owned", "Segments that this broker serves.", lambda state: state.segments_owned),
-    ("tidemark_broker_streams", "Open streams.", lambda state: state.streams),
+    ("tidemark_broker_streams", "Open streams of segments.", lambda state: state.streams),
+    ("tidemark_broker_sessions", "Open watches, consumers that registered, and claims.", lambda state: state.sessions),
 )
 
 COUNTERS: tuple[tuple[str, str, Callable[[State], float]], ...] = (
@@ -156,19 +156,3 @@ class StateCollector(Collector):
         for segment, entries in worst[:SEGMENT_LABELS_MAX]:
             lags.add_metric((segment,), entries)
         yield lags
-
-
-class MetricsServer:
-    """Serves /metrics over HTTP, on a thread of its own."""
-
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
-        self._server: WSGIServer
-        self._thread: threading.Thread
-        self._server, self._thread = start_http_server(port, host, registry)
-        self.port = int(self._server.server_port)
-
-    def close(self) -> None:
-        """Stops serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

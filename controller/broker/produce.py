@@ -8,6 +8,9 @@ An entry that may be tried again must not be overtaken by what its producer send
 far as the others wait in it; here it ends the stream, and nothing that comes behind it is published. The client opens
 another one, and sends again, in order, whatever has no answer. Of a producer without a name nobody knows an order: it
 gets the error, and the stream goes on.
+
+A sealed segment is opened like any other: it tells what it has of a producer, and what is new to it is refused. Whoever
+may not produce, because somebody else has claimed the topic, has no stream; if the claim comes later, none any more.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ async def serve_producer(desk: Desk, stream: Stream) -> None:
     if producer:
         desk.checked("producer", producer)
     segment = await desk.segment(request.open.segment)
-    served = ProducerStream(desk, stream, segment, producer)
+    segment.check_claim(request.open.claim)
+    served = ProducerStream(desk, stream, segment, producer, request.open.claim)
     with desk.streams.claimed(segment.name, producer, stream):
         await served.run()
 
@@ -62,12 +66,13 @@ async def serve_producer(desk: Desk, stream: Stream) -> None:
 class ProducerStream:
     """One producer on one segment."""
 
-    def __init__(self, desk: Desk, stream: Stream, segment: Segment, producer: str) -> None:
+    def __init__(self, desk: Desk, stream: Stream, segment: Segment, producer: str, claim: int) -> None:
         self._desk = desk
         self._limits = desk.limits
         self._stream = stream
         self._segment = segment
         self._producer = producer
+        self._claim = claim
         self._usage = Usage(desk.host.coordinator, stream.principal)
         self._line: deque[Waiting] = deque()
         self._line_bytes = 0
@@ -80,9 +85,15 @@ class ProducerStream:
         """Serves until the client has had enough, or the segment is not to be had here any longer."""
         window = pb.Window(entries_max=self._limits.window_entries_max, bytes_max=self._limits.window_bytes_max)
         opened = pb.ProducerOpened(term=self._segment.term, window=window)
+        if self._producer:
+            last = self._segment.last_sequence_id(self._producer)
+            if last is not None:
+                opened.last_sequence_id = last
+            opened.is_undecided = self._segment.is_undecided(self._producer)
         await self._stream.send(pb.ProduceResponse(opened=opened))
         try:
-            await first_of(self._answer(), self._take(), self._desk.lost(self._segment))
+            fenced = self._segment.wait_fenced(self._claim)
+            await first_of(self._answer(), self._take(), fenced, self._desk.lost(self._segment))
         finally:
             for waiting in self._line:
                 waiting.outcome.add_done_callback(_look_away)
@@ -134,6 +145,7 @@ class ProducerStream:
             backoff: Backoff | None = None
             while True:
                 try:
+                    self._segment.check_claim(self._claim)
                     self._last_published = asyncio.ensure_future(self._segment.publish(entry))
                     return self._last_published
                 except SegmentBusy:
@@ -202,6 +214,7 @@ class ProducerStream:
         if not published.is_duplicate:
             metrics.published.inc()
             metrics.published_bytes.inc(len(send.payload))
+            self._desk.meter.count_in(self._segment.name, send.message_count or 1, len(send.payload))
             if send.txn_id:
                 metrics.writes_recorded.inc()
         position = None if published.position is None else position_message(published.position)

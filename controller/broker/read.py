@@ -18,10 +18,10 @@ async def serve_reader(desk: Desk, stream: Stream) -> None:
     start = start_of(request.start) if request.HasField("start") else InitialPosition.EARLIEST
     reader = segment.reader(start, is_following=request.is_following)
     await stream.send(pb.ReadResponse(opened=pb.ReaderOpened(term=segment.term)))
-    await first_of(_read(desk, stream, reader, request.entries_max), desk.lost(segment))
+    await first_of(_read(desk, stream, segment.name, reader, request.entries_max), desk.lost(segment))
 
 
-async def _read(desk: Desk, stream: Stream, reader: Reader, entries_max: int) -> None:
+async def _read(desk: Desk, stream: Stream, segment: str, reader: Reader, entries_max: int) -> None:
     left = entries_max
     while not entries_max or left:
         most = desk.limits.deliveries_per_response_max
@@ -36,4 +36,4 @@ async def _read(desk: Desk, stream: Stream, reader: Reader, entries_max: int) ->
         messages = (delivery_message(each.position, each.entry) for each in found)
         for deliveries in in_responses(messages, desk.limits):
             await stream.send(pb.ReadResponse(deliveries=deliveries))
-        desk.metrics.count_delivered([each.entry for each in found])
+        desk.count_delivered(segment, [each.entry for each in found])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from controller.broker.metrics import SegmentLag, State
 from controller.broker.streams import Streams
@@ -14,26 +16,38 @@ READ_WITHIN_S = 5.0
 """How long the thread of the metrics waits for the event loop."""
 
 
-class Readings:
+T = TypeVar("T")
+
+
+class OnLoop(Generic[T]):
     """Reads on the broker's event loop, whichever thread asks. Made on that loop."""
 
-    def __init__(self, host: Host, streams: Streams, clock: Clock) -> None:
-        self._host = host
-        self._streams = streams
-        self._clock = clock
+    def __init__(self, state: Callable[[], T]) -> None:
+        self._state = state
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
-    def read(self) -> State:
+    def read(self) -> T:
         """As it is now; TimeoutError if the event loop has no time for it."""
         if threading.get_ident() == self._thread:
             return self._state()
         return asyncio.run_coroutine_threadsafe(self._read(), self._loop).result(READ_WITHIN_S)
 
-    async def _read(self) -> State:
+    async def _read(self) -> T:
         return self._state()
 
-    def _state(self) -> State:
+
+class Readings:
+    """What a broker is like at the moment, but for topics."""
+
+    def __init__(self, host: Host, streams: Streams, sessions: Streams, clock: Clock) -> None:
+        self._host = host
+        self._streams = streams
+        self._sessions = sessions
+        self._clock = clock
+
+    def state(self) -> State:
+        """As it is now."""
         host, open_transactions = self._host, self._host.open_transactions
         created = (each.created_ms for each in open_transactions.headers().values())
         now_ms = self._clock.wall_ms()
@@ -46,5 +60,6 @@ class Readings:
             segments_owned=len(owned),
             takeovers=host.takeovers,
             streams=len(self._streams),
+            sessions=len(self._sessions),
             lags=[SegmentLag(name, segment.horizon_lag) for name, segment in owned.items()],
         )

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +27,51 @@ logger = logging.getLogger("tidemark.broker")
 START_ERRORS = (ListenError, SecurityError, StoreError, TxnError, OSError)
 
 
-def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool) -> int:
+Beside = Callable[[Broker], AbstractAsyncContextManager[str]]
+"""What runs in the same process as long as a broker serves; it says what to tell of it."""
+
+
+@asynccontextmanager
+async def alone(broker: Broker) -> AsyncIterator[str]:
+    """Nothing beside the broker."""
+    yield ""
+
+
+def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool, beside: Beside = alone) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     set_up_logging(log_json)
     try:
         config = load_config(config_file, flags)
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    try:
-        asyncio.run(_serve(config))
-    except BaseExceptionGroup as group:
-        raise _reason(group) from group
-    except START_ERRORS as error:
-        raise _told(error) from error
+    run_until_stopped(partial(_serve, config, beside))
     return 0
 
 
-def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def run_until_stopped(
+    serving: Callable[[asyncio.Event], Coroutine[None, None, None]],
+    foreseen: tuple[type[Exception], ...] = START_ERRORS,
+) -> None:
+    """Runs what serves until it is told to stop, which SIGTERM and SIGINT do. Foreseen errors are a command's."""
+    try:
+        asyncio.run(_with_signals(serving))
+    except BaseExceptionGroup as group:
+        raise _reason(group, foreseen) from group
+    except foreseen as error:
+        raise _told(error) from error
+
+
+async def _with_signals(serving: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    await serving(stop)
+
+
+def _reason(group: BaseExceptionGroup[BaseException], told: tuple[type[Exception], ...]) -> BaseException:
     """What to tell of several errors at once: those that were foreseen; an unforeseen one is told as it is."""
-    foreseen, others = group.split(START_ERRORS)
+    foreseen, others = group.split(told)
     if others is not None or foreseen is None:
         return group
     first: BaseException = foreseen
@@ -57,14 +85,12 @@ def _told(error: BaseException) -> CommandError:
     return UsageError(str(error)) if isinstance(error, InvalidUrl) else CommandError(str(error))
 
 
-async def _serve(config: BrokerConfig) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop.set)
-    async with Broker(config, faults=faults_from_environment(os.environ)) as broker:
+async def _serve(config: BrokerConfig, beside: Beside, stop: asyncio.Event) -> None:
+    faults = faults_from_environment(os.environ)
+    async with Broker(config, faults=faults) as broker, beside(broker) as more:
         metrics = "" if broker.metrics_port is None else f", metrics on port {broker.metrics_port}"
-        logger.info("ready on %s: broker %s, store %s%s", broker.address, broker.name, config.store, metrics)
+        told = config.store + metrics + more
+        logger.info("ready on %s: broker %s, store %s", broker.address, broker.name, told)
         await stop.wait()
         logger.info("asked to stop: streams end, segments are let go")
     logger.info("stopped")

@@ -14,6 +14,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
+from controller.autoscale import InvalidAutoScale
 from controller.errors import (
     BRANCHES,
     InvalidRequest,
@@ -26,7 +27,12 @@ from controller.errors import (
     branch_of,
     metadata_of,
 )
+from controller.layout import InvalidName, InvalidRange, SegmentNotFound
+from controller.operations import OperationFailed
 from controller.pb import broker_pb2 as pb
+from controller.subscriptions import DamagedSubscription, LimitReached
+from controller.topics import InvalidTopic, OperationUnderWay, SubscriptionNotFound, TopicExists, TopicNotFound
+from controller.watches import TooManyWatches
 from metastore.coordination import Deposed
 from metastore.interface import OutcomeUnknown, Retriable, StoreError
 from txn.hosting.errors import NoSuchSegment, SegmentExists
@@ -54,12 +60,16 @@ CODES: tuple[tuple[tuple[type[TxnError], ...], grpc.StatusCode], ...] = (
     ((Unauthenticated,), _Code.UNAUTHENTICATED),
     ((NotTheOwner,), _Code.PERMISSION_DENIED),
     ((TxnNotFound, NoSuchSegment), _Code.NOT_FOUND),
-    ((SegmentExists,), _Code.ALREADY_EXISTS),
+    ((TopicNotFound, SubscriptionNotFound, SegmentNotFound), _Code.NOT_FOUND),
+    ((SegmentExists, TopicExists), _Code.ALREADY_EXISTS),
     ((InvalidRequest, InvalidTxnId, InvalidTimeout, InvalidAck, GroupTooLarge), _Code.INVALID_ARGUMENT),
     ((WindowExceeded, PermitsExceeded), _Code.INVALID_ARGUMENT),
+    ((InvalidTopic, InvalidName, InvalidRange, InvalidAutoScale), _Code.INVALID_ARGUMENT),
     ((EntriesTrimmed,), _Code.OUT_OF_RANGE),
-    ((RecordDamaged,), _Code.DATA_LOSS),
+    ((RecordDamaged, DamagedSubscription), _Code.DATA_LOSS),
     ((TooManyOpenTransactions, TooManyStreams, SegmentFull, SegmentBusy, CursorTooLarge), _Code.RESOURCE_EXHAUSTED),
+    ((LimitReached, TooManyWatches), _Code.RESOURCE_EXHAUSTED),
+    ((OperationUnderWay, OperationFailed), _Code.ABORTED),
     ((TxnRetriable,), _Code.UNAVAILABLE),
     ((TxnAbortable,), _Code.ABORTED),
 )

@@ -10,7 +10,6 @@ from typing import TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from controller.broker.limits import BrokerLimits
 from controller.errors import InvalidRequest, ProducerReplaced, TooManyStreams
 from txn.model.errors import TxnError
 
@@ -72,10 +71,12 @@ class Stream:
 
 
 class Streams:
-    """All streams of a broker."""
+    """The streams of a broker that one limit is on."""
 
-    def __init__(self, limits: BrokerLimits) -> None:
-        self._limits = limits
+    def __init__(self, most: int, limit: str) -> None:
+        self._most = most
+        self._limit = limit
+        """The name of the limit."""
         self._streams: set[Stream] = set()
         self._producers: dict[tuple[str, str], Stream] = {}
         self._refusal: TxnError | None = None
@@ -89,9 +90,9 @@ class Streams:
         """Takes a stream in; TooManyStreams, or what the broker ends with."""
         if self._refusal is not None:
             raise self._refusal
-        if len(self._streams) >= self._limits.streams_max:
+        if len(self._streams) >= self._most:
             raise TooManyStreams(
-                f"the broker has {len(self._streams)} streams, as many as it may have (streams_max): "
+                f"the broker has {len(self._streams)} streams, as many as it may have ({self._limit}): "
                 "close some, or use another broker"
             )
         self._streams.add(stream)

@@ -1,6 +1,6 @@
-"""What layouts refuse: each error names the thing, and what is allowed.
+"""What layouts refuse: each error names the thing, and what is allowed. Whoever asks again is refused again.
 
-    LayoutError
+    LayoutError (fatal)
     ├── InvalidName           not a topic's or a segment's name
     ├── InvalidRange          not a range of hashes, or one that cannot be divided or joined so
     ├── SegmentNotFound       there is no such segment, or it was pruned
@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+from txn.model.errors import TxnFatal
 
-class LayoutError(ValueError):
+
+class LayoutError(TxnFatal, ValueError):
     """A name, a range or a change of a layout that cannot be."""
 
 

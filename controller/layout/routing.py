@@ -33,7 +33,10 @@ class Router:
         if key is None:
             self.turn += 1
             return self._active[(self.turn - 1) % len(self._active)]
-        hash = key_hash(key)
+        return self.by_hash(key_hash(key))
+
+    def by_hash(self, hash: int) -> Segment:
+        """The segment of messages whose keys have this hash."""
         if self._by_partition is not None:
             return self._partition(legacy_partition(hash, len(self._by_partition)))
         return self.find(segment_hash(hash))

@@ -11,6 +11,7 @@ loses stops at once, by his own clock.
     line, requests        one after another; operations as they are asked for
     birth                 how a topic comes to be, which nobody leads yet
     subscribing           subscriptions as operations need them
+    claims                the exclusive right to produce
     scaling, pruning      what a topic does by itself, and when that is considered
     reports               what owners of segments report, as the leader hears it
     drains, loads         the same, as owners write it down
@@ -30,7 +31,9 @@ What it refuses. It speaks no wire. It moves no topic to balance the load.
 Start reading at leading.py, then leader.py.
 """
 
+from controller.leading.claims import ClaimMode, Claims, Hold
 from controller.leading.drains import Drains
+from controller.leading.errors import ProducerBusy
 from controller.leading.hosted import HostedSegments, Remote
 from controller.leading.leader import TopicLeader
 from controller.leading.leaders import Leaders, LeadersOptions
@@ -39,13 +42,17 @@ from controller.leading.scaling import Considered, ScaleCounts
 from controller.leading.surroundings import Surroundings
 
 __all__ = [
+    "ClaimMode",
+    "Claims",
     "Considered",
     "Drains",
+    "Hold",
     "HostedSegments",
     "Leaders",
     "LeadersOptions",
     "LoadReporter",
     "Meter",
+    "ProducerBusy",
     "Remote",
     "ScaleCounts",
     "Surroundings",

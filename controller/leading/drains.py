@@ -10,10 +10,11 @@ import asyncio
 import logging
 
 from controller.layout import InvalidName, SegmentName
+from controller.leading.reporting import put_report
 from controller.leading.requests import DRAINED_VALUE
 from controller.topics import paths
 from metastore.coordination import Backoff, Pace
-from metastore.interface import MetadataStore, StoreError
+from metastore.interface import ABSENT, MetadataStore, StoreError
 from txn.hosting import Host
 
 logger = logging.getLogger("tidemark.leading")
@@ -72,5 +73,4 @@ class Drains:
             if is_written:
                 await self._store.delete(key, partition_key=partition)
             else:
-                indexes = paths.report_indexes(name.topic)
-                await self._store.put(key, DRAINED_VALUE, partition_key=partition, indexes=indexes)
+                await put_report(self._store, name, key, DRAINED_VALUE, ABSENT)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
 from controller.leading.drains import Drains
-from controller.operations import Bound, SegmentWork, Start
+from controller.operations import Bound, OwnedWork, Start
 from txn.hosting import Host, NoSuchSegment, OwnedElsewhere, Segment, SegmentExists
 from txn.segment.subscription import InitialPosition, SubscriptionDeleted
 
-Remote = Callable[[str], SegmentWork]
+REDIRECTS_MAX = 3
+"""Brokers that are asked one after another; more are brokers that do not agree yet, and it is tried again later."""
+
+Remote = Callable[[str], OwnedWork]
 """Segments at work at the broker with an address. That one asks nobody else: OwnedElsewhere is to be tried again."""
 
 T = TypeVar("T")
@@ -98,16 +101,49 @@ class HostedSegments:
         except (NoSuchSegment, SubscriptionDeleted):
             return None
 
+    async def backlogs(self, segment: str) -> Mapping[str, int]:
+        """The same of all its cursors, by subscription; nothing if there is no such segment."""
+
+        async def here(owned: Segment) -> Mapping[str, int]:
+            found = owned.subscriptions.items()
+            return {name: 0 if each.is_drained else each.stats.backlog for name, each in found}
+
+        try:
+            return await self._at_owner(segment, here, lambda there: there.backlogs(segment))
+        except NoSuchSegment:
+            return {}
+
+    async def set_claim(self, segment: str, claim: int, is_released: bool) -> None:
+        """It has heard of this claim to produce; nothing if there is no such segment."""
+
+        async def here(owned: Segment) -> None:
+            await owned.set_claim(claim, is_released)
+
+        try:
+            await self._at_owner(segment, here, lambda there: there.set_claim(segment, claim, is_released))
+        except NoSuchSegment:
+            return
+
     async def _at_owner(
         self,
         segment: str,
         here: Callable[[Segment], Awaitable[T]],
-        there: Callable[[SegmentWork], Awaitable[T]],
+        there: Callable[[OwnedWork], Awaitable[T]],
     ) -> T:
-        try:
-            owned = await self._host.get(segment)
-        except OwnedElsewhere as error:
-            if self._remote is None:
-                raise
-            return await there(self._remote(error.address))
-        return await here(owned)
+        """Works where the segment is. Who owns it by now may be known elsewhere sooner than here."""
+        told: OwnedElsewhere | None = None
+        for _ in range(REDIRECTS_MAX):
+            try:
+                owned = await self._host.get(segment)
+            except OwnedElsewhere as error:
+                if self._remote is None:
+                    raise
+                told = error if told is None or error.term >= told.term else told
+            else:
+                return await here(owned)
+            try:
+                return await there(self._remote(told.address))
+            except OwnedElsewhere as error:
+                told = error if error.term > told.term else told
+        assert told is not None, "it was asked at least once"
+        raise told

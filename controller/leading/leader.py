@@ -14,6 +14,7 @@ from typing import Self
 
 from controller.autoscale import Action, Decision, Load, Situation
 from controller.layout import Layout, Segment, TopicRecord
+from controller.leading.claims import Claims
 from controller.leading.line import Line
 from controller.leading.pruning import Pruner
 from controller.leading.reports import Reports
@@ -22,10 +23,12 @@ from controller.leading.scaling import Scaler, last_changes
 from controller.leading.subscribing import ServedSubscriptions
 from controller.leading.surroundings import Surroundings
 from controller.operations import Bound, LeaderRecords, Operation, Runner, Start, data_name, has_cursors, prunable
+from controller.operations.retention import with_ancestors
 from controller.subscriptions import Attachment, SubscriptionKind, Subscriptions, WrongKind
 from controller.subscriptions.coordinator import Outgoing
 from controller.together import together
 from controller.topics import NotLeader, OperationUnderWay, SubscriptionNotFound, TopicNotFound
+from controller.topics.claims import Claim
 from metastore.coordination import View
 from metastore.interface import exactly
 
@@ -43,6 +46,7 @@ class TopicLeader:
         record: TopicRecord,
         subscriptions: Subscriptions,
         reports: Reports,
+        claim: Claim | None,
         around: Surroundings,
     ) -> None:
         self.topic = records.topic
@@ -74,7 +78,10 @@ class TopicLeader:
             self._pace,
         )
         self._line = Line(self._check_serving)
-        """Where all stands that changes the layout or a subscription."""
+        """Where all stands that changes the layout, a subscription or a claim."""
+        self.claims = Claims(
+            records, claim, self._active_names, around.work, self._line, self._pace, around.claim_grace_s
+        )
         self._failure: Exception | None = None
         self._is_gone = False
         """Whether there is no such topic any more."""
@@ -87,6 +94,9 @@ class TopicLeader:
     def layout(self) -> Layout:
         """The segments."""
         return self.record.layout
+
+    def _active_names(self) -> list[str]:
+        return [data_name(self.topic, each) for each in self.layout.active]
 
     @property
     def loads(self) -> Mapping[int, Load]:
@@ -238,7 +248,8 @@ class TopicLeader:
     async def _prune(self) -> None:
         async def make(record: TopicRecord) -> Operation | None:
             found = [each for each in self._prunable(record.layout) if await self._is_unneeded(record.layout, each)]
-            return self._requests.prune(record.layout, found) if found else None
+            whole = with_ancestors(record.layout, found)
+            return self._requests.prune(record.layout, whole) if whole else None
 
         await self._operate(make, waits=True)
 
@@ -320,6 +331,7 @@ class TopicLeader:
         if not self._has_ended.is_set():
             self._failure = failure
             self._has_ended.set()
+            self.claims.close()
 
     async def _work(self) -> None:
         self.wake("elected")
@@ -329,6 +341,7 @@ class TopicLeader:
                 self._follow_record(),
                 self.scaler.run(),
                 self.pruner.run(),
+                self.claims.run(),
                 self.subscriptions.wait_failed(),
             )
         except Exception as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from controller.layout import Domain, Layout, NamespaceName, TopicName, TopicRecord
+from controller.layout import BUDGET, Domain, Layout, NamespaceName, TopicName, TopicRecord
 from controller.leading.birth import Birth
 from controller.leading.chart import TopicChart
 from controller.leading.leader import TopicLeader
@@ -31,6 +31,8 @@ WAIT_S = 10.0
 """How long a caller waits for a topic that is being taken over, or created."""
 INTERVAL_S = 60.0
 """`scalableTopicAutoScaleIntervalSeconds`: how often all topics are considered, whatever happens. 0: never."""
+BUCKET_BUDGET = BUDGET
+"""`scalableTopicEntryBucketBudget`: buckets of a new topic, shared by the segments that it begins with."""
 INITIAL_SEGMENTS_MAX = 1_000
 """Segments that a topic begins with."""
 
@@ -43,6 +45,7 @@ class LeadersOptions:
     turn_s: float = TURN_S
     wait_s: float = WAIT_S
     interval_s: float = INTERVAL_S
+    bucket_budget: int = BUCKET_BUDGET
 
 
 class Leaders:
@@ -154,7 +157,8 @@ class Leaders:
         check_properties(properties or {})
         for name in subscriptions or {}:
             paths.checked(name, "subscription")
-        record = TopicRecord(Layout.initial(segments, self._pace.clock.wall_ms()), dict(properties or {}))
+        now_ms, budget = self._pace.clock.wall_ms(), self.options.bucket_budget
+        record = TopicRecord(Layout.initial(segments, now_ms, bucket_budget=budget), dict(properties or {}))
         birth = Birth(self._store, topic, self._pace)
         late = NotLeader(f"{topic} is being created, by whoever leads it first: ask again")
         async with self._within(late):

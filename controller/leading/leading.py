@@ -66,13 +66,14 @@ class Leading:
         around.faults.reach("topic.lead.granted")
         records = LeaderRecords(grant, topic, around.pace)
         await records.take_over()
-        runner = Runner(records, around.work, around.pace, around.faults)
+        runner = Runner(records, around.work, around.pace, around.faults, around.operations)
         await self._finish(records, runner, topic)
         around.faults.reach("topic.lead.finished")
         found = await records.topic_record()
         if found is None:
             yield None
             return
+        claim = await records.claim()
         served: list[TopicLeader] = []
 
         def members_changed() -> None:
@@ -90,7 +91,7 @@ class Leading:
                 options=around.subscriptions,
                 members_changed=members_changed,
             ) as subscriptions,
-            TopicLeader(records, runner, found.record, subscriptions, reports, around) as leader,
+            TopicLeader(records, runner, found.record, subscriptions, reports, claim, around) as leader,
         ):
             served.append(leader)
             around.faults.reach("topic.lead.restored")

@@ -8,16 +8,17 @@ what a topic's leader has removed with the segment does not come back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from controller.autoscale import Load, Metric, is_material
 from controller.autoscale.config import Rates
 from controller.autoscale.load import CHANGE_THRESHOLD
 from controller.layout import InvalidName, LayoutError, SegmentName
+from controller.leading.reporting import put_report
 from controller.topics import paths
 from metastore.coordination import Pace
-from metastore.interface import ABSENT, MetadataStore, StoreError, UnexpectedVersion
+from metastore.interface import ABSENT, ConditionFailed, MetadataStore, StoreError, UnexpectedVersion
 from txn.hosting import Host
 
 logger = logging.getLogger("tidemark.leading")
@@ -31,6 +32,8 @@ class Meter:
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[Metric, float]] = {}
+        self.rates: Mapping[str, Rates] = {}
+        """Of the last time that rates were taken."""
 
     def count_in(self, segment: str, messages: int, size: int) -> None:
         """Messages were published."""
@@ -46,12 +49,13 @@ class Meter:
         counts = self._counts.setdefault(segment, dict.fromkeys(Metric, 0.0))
         counts[metric] += number
 
-    def take(self, seconds: float) -> dict[str, Rates]:
+    def take(self, seconds: float) -> Mapping[str, Rates]:
         """Rates of that many seconds, of those segments that were counted; counting begins anew."""
         counts, self._counts = self._counts, {}
-        return {
+        self.rates = {
             segment: {metric: number / seconds for metric, number in found.items()} for segment, found in counts.items()
         }
+        return self.rates
 
 
 STILL: Rates = dict.fromkeys(Metric, 0.0)
@@ -117,21 +121,15 @@ class LoadReporter:
         self._written[segment] = before
         if before.rates is not None and not is_material(before.rates, rates, self._threshold):
             return False
-        descriptor = self._host.segments.get(segment)
-        if before.rates is None and (descriptor is None or descriptor.is_deleting):
-            return False  # it is on its way out
+        key = paths.load_key(name.topic, name.segment_id)
         try:
-            result = await self._store.put(
-                paths.load_key(name.topic, name.segment_id),
-                Load(rates).encode(),
-                expected=before.version_id,
-                partition_key=paths.partition(name.topic),
-                indexes=paths.report_indexes(name.topic),
-            )
-        except UnexpectedVersion:
+            version_id = await put_report(self._store, name, key, Load(rates).encode(), before.version_id)
+        except (UnexpectedVersion, ConditionFailed):
             del self._written[segment]  # somebody else has written it, or removed it: read it the next time
             return False
-        self._written[segment] = _Written(rates, result.version.version_id)
+        if version_id is None:
+            return False  # it is on its way out, or not in the layout yet
+        self._written[segment] = _Written(rates, version_id)
         return True
 
     async def _read(self, name: SegmentName) -> _Written:

@@ -28,7 +28,7 @@ DECISIONS_KEPT = 100
 
 @dataclass(slots=True)
 class ScaleCounts:
-    """What a broker counts over all topics that it leads, or has led."""
+    """What is counted of one topic while it is led, and of all that a broker leads or has led."""
 
     splits: int = 0
     merges: int = 0
@@ -39,6 +39,11 @@ class ScaleCounts:
         """Counts what kept from acting."""
         self.split_suppressed_max_segments += Suppression.MAX_SEGMENTS in decision.suppressed
         self.merge_suppressed_max_depth += Suppression.MAX_DEPTH in decision.suppressed
+
+    def count_done(self, decision: Decision) -> None:
+        """Counts what was done."""
+        self.splits += decision.action is Action.SPLIT
+        self.merges += decision.action is Action.MERGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,9 @@ class Scaler:
         self._config = config
         self._act = act
         self._pace = pace
-        self._counts = counts
+        self.counts = ScaleCounts()
+        """Of this topic."""
+        self._all_counts = (self.counts, counts)
         self._triggers: set[str] = set()
         self._is_wanted = asyncio.Event()
         self.log = DecisionLog()
@@ -146,12 +153,13 @@ class Scaler:
                 self.wake("retry")
             else:
                 self._note(triggers, decision, "done" if decision.action is not Action.NONE else "")
-                self._counts.splits += decision.action is Action.SPLIT
-                self._counts.merges += decision.action is Action.MERGE
+                for each in self._all_counts:
+                    each.count_done(decision)
                 self.wake("done")
 
     def _note(self, triggers: tuple[str, ...], decision: Decision, outcome: str = "") -> None:
-        self._counts.count(decision)
+        for each in self._all_counts:
+            each.count(decision)
         self.log.add(Considered(self._pace.clock.wall_ms(), triggers, decision, outcome))
 
     async def _wait_cooldown(self, decision: Decision) -> None:

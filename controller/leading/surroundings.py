@@ -8,8 +8,9 @@ from typing import Any
 
 from controller.autoscale import AutoScaleConfig
 from controller.layout import TopicName
+from controller.leading.claims import CLAIM_GRACE_S
 from controller.leading.scaling import ScaleCounts
-from controller.operations import SegmentWork
+from controller.operations import OperationCounts, SegmentWork
 from controller.operations.retention import BROKER_DEFAULT_MINUTES, retention_ms
 from controller.subscriptions import Options
 from controller.topics.policies import NO_POLICY, NamespacePolicy
@@ -30,7 +31,9 @@ class Surroundings:
     subscriptions: Options = field(default_factory=Options)
     policy: Callable[[TopicName], NamespacePolicy] = lambda topic: NO_POLICY
     """What a topic's namespace says."""
+    claim_grace_s: float = CLAIM_GRACE_S
     counts: ScaleCounts = field(default_factory=ScaleCounts)
+    operations: OperationCounts = field(default_factory=OperationCounts)
 
     def config(self, topic: TopicName, own: Mapping[str, Any] | None) -> AutoScaleConfig:
         """What holds for a topic; InvalidAutoScale if what is said contradicts itself."""

@@ -30,8 +30,8 @@ from controller.operations.errors import OperationFailed
 from controller.operations.operation import Kind, Operation, Phase
 from controller.operations.records import LeaderRecords, StoredOperation
 from controller.operations.retention import KEEP, prunable
-from controller.operations.runner import Runner, SubscriptionRecords
-from controller.operations.work import Bound, SegmentWork, Start, data_name, has_cursors
+from controller.operations.runner import OperationCounts, Runner, SubscriptionRecords
+from controller.operations.work import Bound, OwnedWork, SegmentWork, Start, data_name, has_cursors
 
 __all__ = [
     "KEEP",
@@ -39,7 +39,9 @@ __all__ = [
     "Kind",
     "LeaderRecords",
     "Operation",
+    "OperationCounts",
     "OperationFailed",
+    "OwnedWork",
     "Phase",
     "Runner",
     "SegmentWork",

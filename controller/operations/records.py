@@ -11,6 +11,7 @@ from controller.layout import TopicName, TopicRecord
 from controller.operations.errors import OperationFailed
 from controller.operations.operation import Operation
 from controller.topics import paths
+from controller.topics.claims import Claim
 from controller.topics.records import StoredTopic, fenced, read, stored
 from metastore.coordination import Backoff, Grant, Pace
 from metastore.interface import (
@@ -67,15 +68,16 @@ class LeaderRecords:
             await self.insist(self._rewrite)
 
     async def _rewrite(self) -> None:
-        for key in (self.topic.path, self._operation_key):
+        for key in (self.topic.path, self._operation_key, paths.claim_key(self.topic)):
             found = await self._get(key)
             if found is not None and found.value:
-                indexes = (
-                    paths.operation_indexes(self.topic)
-                    if key == self._operation_key
-                    else paths.indexes(self.topic, stored(found).record.properties)
-                )
-                await fenced(self.grant, Put(key, found.value, found.version.version_id, indexes))
+                await fenced(self.grant, Put(key, found.value, found.version.version_id, self._indexes(found)))
+
+    def _indexes(self, found: Record) -> tuple[Index, ...]:
+        if found.key == self._operation_key:
+            return paths.operation_indexes(self.topic)
+        is_topic = found.key == self.topic.path
+        return paths.indexes(self.topic, stored(found).record.properties) if is_topic else ()
 
     async def begin(self, operation: Operation) -> StoredOperation | None:
         """Writes an operation down; None if there is another one."""
@@ -129,10 +131,11 @@ class LeaderRecords:
         return await self.insist(put)
 
     async def unrecord(self, operation: Operation) -> None:
-        """Removes the topic's record."""
+        """Removes the topic's record, and before it who may produce."""
 
         async def delete() -> None:
             await self._own(operation)
+            await self._delete(paths.claim_key(self.topic))
             await self._delete(self.topic.path)
 
         await self.insist(delete)
@@ -146,6 +149,21 @@ class LeaderRecords:
                 await self._delete_at(self._operation_key, own.version_id)
 
         await self.insist(delete)
+
+    async def claim(self) -> Claim | None:
+        """Who has the exclusive right to produce, or had it last."""
+        found = await self.insist(lambda: self._get(paths.claim_key(self.topic)))
+        return None if found is None else Claim.decode(found.value or b"")
+
+    async def set_claim(self, claim: Claim) -> None:
+        """Writes down who has the exclusive right to produce."""
+        key = paths.claim_key(self.topic)
+
+        async def put() -> None:
+            found = await self._get(key)
+            await fenced(self.grant, Put(key, claim.encode(), ABSENT if found is None else found.version.version_id))
+
+        await self.insist(put)
 
     async def ensure(self, key: str, value: bytes, indexes: tuple[Index, ...]) -> None:
         """There is such a record of the topic afterwards; one that is there stays as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controller.layout import Layout
 
@@ -31,9 +31,23 @@ def prunable(
     layout: Layout, retention: int | None, now_ms: int, drained: Mapping[str, Collection[int]]
 ) -> tuple[int, ...]:
     """Those of them that every subscription with cursors has wholly acknowledged. Without one nobody waits for any."""
-    return tuple(
-        each for each in aged(layout, retention, now_ms) if all(each in found for found in drained.values())
+    return with_ancestors(
+        layout,
+        (each for each in aged(layout, retention, now_ms) if all(each in found for found in drained.values())),
     )
+
+
+def with_ancestors(layout: Layout, segment_ids: Iterable[int]) -> tuple[int, ...]:
+    """Those of these segments that can go together with all that they come from.
+
+    What is left of the past holds back what comes behind it. Were a segment to go before its parents (an empty one is
+    read to its end at once), its children would be taken for the first ones, and be read too early.
+    """
+    found: dict[int, None] = {}
+    for segment_id in sorted(segment_ids):  # parents have smaller ids than their children
+        if all(parent in found for parent in layout.segments[segment_id].parents):
+            found[segment_id] = None
+    return tuple(found)
 
 
 def next_aged_ms(layout: Layout, retention: int | None, now_ms: int) -> int | None:

@@ -7,7 +7,9 @@ not, it is tried for as long as somebody leads, for there is no way but forward.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.layout import TopicRecord
@@ -15,8 +17,7 @@ from controller.operations import steps as plan
 from controller.operations.errors import OperationFailed
 from controller.operations.operation import Kind, Operation, Phase
 from controller.operations.records import LeaderRecords, StoredOperation
-from controller.operations.work import SegmentWork, has_cursors
-from controller.together import together
+from controller.operations.work import SegmentWork, each_of, has_cursors
 from controller.topics import paths
 from metastore.coordination import Backoff, Deposed, Pace
 from metastore.faults import NO_FAULTS, Faults
@@ -25,8 +26,6 @@ from txn.model.errors import TxnRetriable
 
 logger = logging.getLogger("tidemark.operations")
 
-WORK_AT_ONCE_MAX = 16
-"""Segments whose owners are asked at the same time."""
 ATTEMPTS_MAX = 60
 """How often a step is tried before the operation is given up, where that is possible: with the pauses minutes."""
 UNDOABLE = (Kind.CREATE, Kind.SPLIT, Kind.MERGE, Kind.SUBSCRIBE)
@@ -49,15 +48,38 @@ class SubscriptionRecords(Protocol):
         """None of that name is, nor any of its consumers."""
 
 
+@dataclass(slots=True)
+class OperationCounts:
+    """What a broker counts over all topics that it leads or has led."""
+
+    done: Counter[Kind] = field(default_factory=Counter)
+    """Operations that were brought to their end."""
+    sealed: int = 0
+    """Segments that were sealed by them."""
+
+    def count(self, operation: Operation) -> None:
+        """Counts one that is done."""
+        self.done[operation.kind] += 1
+        self.sealed += len(operation.segments) if operation.kind in (Kind.SPLIT, Kind.MERGE) else 0
+
+
 class Runner:
     """Carries out the operations of one topic, for its leader."""
 
-    def __init__(self, records: LeaderRecords, work: SegmentWork, pace: Pace, faults: Faults = NO_FAULTS) -> None:
+    def __init__(
+        self,
+        records: LeaderRecords,
+        work: SegmentWork,
+        pace: Pace,
+        faults: Faults = NO_FAULTS,
+        counts: OperationCounts | None = None,
+    ) -> None:
         self._records = records
         self._topic = records.topic
         self._work = work
         self._pace = pace
         self._faults = faults
+        self._counts = counts or OperationCounts()
 
     async def begin(self, operation: Operation) -> StoredOperation | None:
         """Writes an operation down; None if another one is under way."""
@@ -84,6 +106,7 @@ class Runner:
                 raise OperationFailed(
                     f"the {stored.operation.kind.value} of {self._topic} could not be done, and was undone: {failure}"
                 ) from failure
+            self._counts.count(stored.operation)
             return record
 
     async def _insist(
@@ -127,11 +150,15 @@ class Runner:
         match step:
             case plan.Children(names, wanted):
                 cursors = await self._cursors(operation, wanted, subscriptions)
-                await _each(names, lambda name: work.create(name, cursors))
+                await each_of(names, lambda name: work.create(name, cursors))
+                claim = await records.claim()
+                if claim is not None:
+                    number, is_released = claim.number, claim.is_released
+                    await each_of(names, lambda name: work.set_claim(name, number, is_released))
             case plan.Decide():
                 return await records.enter(stored, operation.entered(Phase.DECIDED)), record
             case plan.Seal(names):
-                await _each(names, work.seal)
+                await each_of(names, work.seal)
             case plan.Commit(is_end):
                 after = await records.commit(operation, lambda found: _changed(operation, found), is_end=is_end)
                 if is_end:
@@ -141,7 +168,7 @@ class Runner:
                 await records.unrecord(operation)
                 return stored, None
             case plan.Data(names):
-                await _each(names, work.delete)
+                await each_of(names, work.delete)
             case plan.Reports(segments):
                 for segment in segments:
                     await self._delete_reports(segment)
@@ -153,9 +180,9 @@ class Runner:
                     await subscriptions.delete(name)
             case plan.Cursors(names):
                 if has_cursors(operation.subscriptions[operation.subscription]):
-                    await _each(names, lambda name: work.subscribe(name, operation.subscription, operation.start))
+                    await each_of(names, lambda name: work.subscribe(name, operation.subscription, operation.start))
             case plan.Uncursor(names):
-                await _each(names, lambda name: work.unsubscribe(name, operation.subscription))
+                await each_of(names, lambda name: work.unsubscribe(name, operation.subscription))
             case plan.Finish():
                 await records.finish(operation)
         return stored, record
@@ -192,13 +219,3 @@ def _changed(operation: Operation, found: TopicRecord | None) -> TopicRecord:
     if plan.is_done(operation, found.layout):
         return found
     return found.with_layout(operation.changed(found.layout))
-
-
-async def _each(names: Sequence[str], work: Callable[[str], Awaitable[None]]) -> None:
-    """Asks for all of them, some at a time."""
-
-    async def ask(name: str) -> None:
-        await work(name)
-
-    for start in range(0, len(names), WORK_AT_ONCE_MAX):
-        await together(*(ask(name) for name in names[start : start + WORK_AT_ONCE_MAX]))

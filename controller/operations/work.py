@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
 from controller.layout import Segment, TopicName
+from controller.together import together
+
+WORK_AT_ONCE_MAX = 16
+"""Segments whose owners are asked at the same time."""
 
 
 class Start(Enum):
@@ -23,17 +27,14 @@ class Bound(Enum):
     END = "end"
 
 
-class SegmentWork(Protocol):
-    """The owners of segments, wherever they are. What cannot be done at the moment raises TxnRetriable."""
+class OwnedWork(Protocol):
+    """The owner of segments. What cannot be done at the moment raises TxnRetriable."""
 
     async def create(self, segment: str, subscriptions: Collection[str]) -> None:
         """There is such a segment afterwards, with these cursors at its beginning, and somebody owns it."""
 
     async def seal(self, segment: str) -> None:
         """It takes no more entries."""
-
-    async def delete(self, segment: str) -> None:
-        """It is on its way out, never to come back; nothing if there is none."""
 
     async def subscribe(self, segment: str, subscription: str, start: Start) -> None:
         """It has such a cursor afterwards; one that is there stays where it is."""
@@ -44,8 +45,31 @@ class SegmentWork(Protocol):
     async def seek(self, segment: str, subscription: str, to: int | Bound) -> None:
         """Sets a cursor to a time in milliseconds, or to an end. Nothing if there is no such segment or cursor."""
 
+    async def set_claim(self, segment: str, claim: int, is_released: bool) -> None:
+        """It has heard of this claim to produce; nothing if there is no such segment."""
+
     async def backlog(self, segment: str, subscription: str) -> int | None:
         """Entries that are not acknowledged; None if there is no such segment or cursor."""
+
+    async def backlogs(self, segment: str) -> Mapping[str, int]:
+        """The same of all its cursors, by subscription; nothing if there is no such segment."""
+
+
+class SegmentWork(OwnedWork, Protocol):
+    """The owners of all segments, wherever they are."""
+
+    async def delete(self, segment: str) -> None:
+        """It is on its way out, never to come back; nothing if there is none."""
+
+
+async def each_of(names: Sequence[str], work: Callable[[str], Awaitable[None]]) -> None:
+    """Asks for all of these segments, some at a time."""
+
+    async def ask(name: str) -> None:
+        await work(name)
+
+    for start in range(0, len(names), WORK_AT_ONCE_MAX):
+        await together(*(ask(name) for name in names[start : start + WORK_AT_ONCE_MAX]))
 
 
 def has_cursors(kind: str) -> bool:

@@ -1158,8 +1158,9 @@ class OpenProducer(_message.Message):
     told from new messages, and sequence ids mean nothing.
     """
     claim: _builtins.int
-    """Who has claimed a topic for itself says the claim's number (topics.proto). A segment remembers the greatest that it has
-    heard: who says a smaller one, or none, is refused with ProducerFenced. 0: none.
+    """Who has claimed a topic for itself says the claim's number (topics.proto). A segment remembers the greatest that the
+    topic's leader has told it of: while it is held, who says a smaller one, or none, is refused with ProducerFenced, and so
+    end the streams that are open. Once it is given back it is refused itself, and none is needed. 0: none.
     """
     def __init__(
         self,
@@ -1212,6 +1213,7 @@ class Send(_message.Message):
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
     DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
     IS_BATCH_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     sequence_id: _builtins.int
     """The producer's own number of the first message of the entry; each entry's are behind those of the entry before. What
     is sent again after a broken stream, with the same numbers, is stored once.
@@ -1230,6 +1232,10 @@ class Send(_message.Message):
     """Not to be delivered before this time, by subscriptions that keep no order; 0: at once. Readers do not wait."""
     is_batch: _builtins.bool
     """The payload is a batch (batch.proto), of one message or several."""
+    skipped: _builtins.int
+    """Numbers from `sequence_id` to that of the last message that are no message's of this entry: those of messages that went
+    elsewhere. They are taken with it. 0: the messages' numbers follow each other.
+    """
     @_builtins.property
     def properties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Property]: ...
     @_builtins.property
@@ -1251,10 +1257,11 @@ class Send(_message.Message):
         uncompressed_bytes: _builtins.int = ...,
         deliver_at_ms: _builtins.int = ...,
         is_batch: _builtins.bool = ...,
+        skipped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "properties", b"properties", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "is_batch", b"is_batch", "key_hashes", b"key_hashes", "message_count", b"message_count", "payload", b"payload", "properties", b"properties", "sequence_id", b"sequence_id", "skipped", b"skipped", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1293,11 +1300,16 @@ class ProducerOpened(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     LAST_SEQUENCE_ID_FIELD_NUMBER: _builtins.int
+    IS_UNDECIDED_FIELD_NUMBER: _builtins.int
     term: _builtins.int
     """The owner's. A segment's term only grows: an answer from a smaller one than was seen before is an old owner's."""
     last_sequence_id: _builtins.int
     """The greatest sequence id that is stored of this producer; not set if there is none, or it is not known any more. A
     sealed segment can be opened as well: it tells this, knows duplicates, and refuses what is new with SegmentSealed.
+    """
+    is_undecided: _builtins.bool
+    """Messages of this producer are on their way still, or in transactions that are not decided: `last_sequence_id` says more
+    when they are. Who was not here before, and wants to know what is stored, asks again then.
     """
     @_builtins.property
     def window(self) -> Global___Window:
@@ -1309,10 +1321,11 @@ class ProducerOpened(_message.Message):
         term: _builtins.int = ...,
         window: Global___Window | None = ...,
         last_sequence_id: _builtins.int | None = ...,
+        is_undecided: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id", "last_sequence_id", b"last_sequence_id", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id", "last_sequence_id", b"last_sequence_id", "term", b"term", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id", "is_undecided", b"is_undecided", "last_sequence_id", b"last_sequence_id", "term", b"term", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_sequence_id: _TypeAlias = _typing.Literal["last_sequence_id"]  # noqa: Y015
     _WhichOneofArgType__last_sequence_id: _TypeAlias = _typing.Literal["_last_sequence_id", b"_last_sequence_id"]  # noqa: Y015
@@ -1558,7 +1571,8 @@ class Permit(_message.Message):
     entries: _builtins.int
     bytes: _builtins.int
     """Of payloads as they are delivered. Who ever grants bytes is delivered no more than he has granted, but for one entry
-    when nothing else is under way; 0: only entries count.
+    when nothing else is under way: when he has granted again all that he ever got, or has acknowledged it. So whoever has
+    nothing left grants all of it again. 0: only entries count.
     """
     def __init__(
         self,
@@ -1620,7 +1634,9 @@ class Ack(_message.Message):
     def position(self) -> Global___Position: ...
     @_builtins.property
     def batch(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Which messages of the entry, counted from 0; if cumulative, the last of them and all before. Empty: the whole entry."""
+        """Which messages of the entry, counted from 0; if cumulative, the last of them and all before. Empty: the whole entry; in
+        a KEY_SHARED subscription all of it that the consumer of this stream has.
+        """
 
     def __init__(
         self,
@@ -1640,7 +1656,9 @@ Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
 class NegativeAcknowledge(_message.Message):
-    """These entries shall be delivered again. Not answered."""
+    """These entries shall be delivered again. Not answered. Where order is kept, all behind them comes again as well; in a
+    KEY_SHARED subscription all behind them of the same buckets.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1768,7 +1786,8 @@ class Delivery(_message.Message):
     """
     epoch: _builtins.int
     """Grows when a subscription whose order is kept goes back: then everything from there on comes again, and what the same
-    stream has brought with a smaller number is not to be handed to anybody any more.
+    stream has brought with a smaller number is not to be handed to anybody any more. Of KEY_SHARED it grows with a seek
+    only; what comes again of a key comes with everything of its bucket behind it.
     """
     compression: Global___Compression.ValueType
     uncompressed_bytes: _builtins.int

@@ -1582,6 +1582,46 @@ class ClaimTopicResponse(_message.Message):
 Global___ClaimTopicResponse: _TypeAlias = ClaimTopicResponse  # noqa: Y015
 
 @_typing.final
+class ReleaseClaimRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    producer: _builtins.str
+    claim: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        producer: _builtins.str = ...,
+        claim: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "producer", b"producer", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseClaimRequest: _TypeAlias = ReleaseClaimRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseClaimResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseClaimResponse: _TypeAlias = ReleaseClaimResponse  # noqa: Y015
+
+@_typing.final
 class WorkDone(_message.Message):
     """---- Between brokers"""
 
@@ -1720,6 +1760,33 @@ class SetCursorRequest(_message.Message):
 Global___SetCursorRequest: _TypeAlias = SetCursorRequest  # noqa: Y015
 
 @_typing.final
+class SetClaimRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    IS_RELEASED_FIELD_NUMBER: _builtins.int
+    segment: _builtins.str
+    claim: _builtins.int
+    """A segment that has heard of a greater one stays as it is."""
+    is_released: _builtins.bool
+    """Nobody has it any more: who claims nothing may produce again."""
+    def __init__(
+        self,
+        *,
+        segment: _builtins.str = ...,
+        claim: _builtins.int = ...,
+        is_released: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "is_released", b"is_released", "segment", b"segment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetClaimRequest: _TypeAlias = SetClaimRequest  # noqa: Y015
+
+@_typing.final
 class BacklogRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1762,3 +1829,64 @@ class BacklogResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__entries) -> _WhichOneofReturnType__entries | None: ...
 
 Global___BacklogResponse: _TypeAlias = BacklogResponse  # noqa: Y015
+
+@_typing.final
+class BacklogsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    segment: _builtins.str
+    def __init__(
+        self,
+        *,
+        segment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["segment", b"segment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BacklogsRequest: _TypeAlias = BacklogsRequest  # noqa: Y015
+
+@_typing.final
+class BacklogsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class EntriesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of all cursors, by subscription; none if there is no such segment."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BacklogsResponse: _TypeAlias = BacklogsResponse  # noqa: Y015

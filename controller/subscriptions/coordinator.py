@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from controller.layout import Layout
@@ -33,12 +33,23 @@ Outgoing = Callable[[Message], None]
 """Takes a message to its consumer. It must neither wait nor raise; of two `Assigned` the later one is enough."""
 
 
+@dataclass(slots=True)
+class DivisionCounts:
+    """What is counted over all subscriptions of a broker."""
+
+    divisions: int = 0
+    """Times that segments were divided anew."""
+    told: int = 0
+    """Assignments that consumers were told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a broker says of all its subscriptions."""
 
     strategy: Strategy = Strategy.STICKY
     grace_s: float = GRACE_S
+    counts: DivisionCounts = field(default_factory=DivisionCounts)
 
 
 class Attachment:
@@ -224,6 +235,7 @@ class Coordinator:
                     joined=members - before.assignment.keys(),
                     left=before.assignment.keys() - members,
                 )
+            self._options.counts.divisions += after.generation - before.generation
             self._group = after
             self._tell(after.differing(before) | arrivals)
             if after.assignment.keys() != before.assignment.keys():
@@ -248,6 +260,7 @@ class Coordinator:
         for consumer in sorted(consumers & self._group.assignment.keys() & self._attachments.keys()):
             message = assigned(self._store.topic, self._store.term, self._group, consumer)
             self._attachments[consumer].tell(message)
+            self._options.counts.told += 1
 
     def _end(self, consumer: str, reason: EndReason) -> None:
         attachment = self._attachments.pop(consumer, None)

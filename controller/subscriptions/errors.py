@@ -1,4 +1,4 @@
-"""What can be wrong with subscriptions and their consumers, beside what topics refuse.
+"""What can be wrong with subscriptions and their consumers, beside what topics refuse. All are fatal.
 
     TopicError
     ├── WrongKind              the subscription is of another kind than asked for
@@ -10,19 +10,20 @@
 from __future__ import annotations
 
 from controller.topics.errors import TopicError
+from txn.model.errors import TxnFatal
 
 
-class WrongKind(TopicError):
+class WrongKind(TopicError, TxnFatal):
     """The subscription is of another kind than asked for."""
 
 
-class LimitReached(TopicError):
+class LimitReached(TopicError, TxnFatal):
     """A named limit; the message says which."""
 
 
-class ConsumerReplaced(TopicError):
+class ConsumerReplaced(TopicError, TxnFatal):
     """A consumer of the same name came on another connection."""
 
 
-class DamagedSubscription(TopicError):
+class DamagedSubscription(TopicError, TxnFatal):
     """The record says what no subscription's record says."""

@@ -190,4 +190,6 @@ class Subscriptions:
             return
         task.cancel()
         await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # it had just ended by itself: there is nobody left who wants to know why
         coordinator.end(reason, failure)

@@ -3,6 +3,7 @@
     /topics/TENANT/NAMESPACE/TOPIC                                the topic's record
     …/controller                                                  who leads it
     …/operation                                                   what is being done to its layout
+    …/claim                                                       who alone may produce
     …/subscriptions/SUBSCRIPTION                                  a subscription: its kind, and who reads what
     …/subscriptions/SUBSCRIPTION/consumers/CONSUMER               a consumer's session
     …/segments/ID/load                                            what a segment's owner measured
@@ -65,6 +66,11 @@ def controller_key(topic: TopicName) -> str:
 def operation_key(topic: TopicName) -> str:
     """What is being done to the topic's layout."""
     return f"{topic.path}/operation"
+
+
+def claim_key(topic: TopicName) -> str:
+    """Who has the exclusive right to produce, or had it last."""
+    return f"{topic.path}/claim"
 
 
 def subscriptions_path(topic: TopicName) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -69,6 +70,11 @@ class StoredPolicies:
         self._pace = pace
         self._policies: dict[NamespaceName, NamespacePolicy] = {}
         self._listeners: list[Callable[[NamespaceName], None]] = []
+        self._is_ready = asyncio.Event()
+
+    async def ready(self) -> None:
+        """Returns when it is known what all namespaces say: before that nothing is to be decided."""
+        await self._is_ready.wait()
 
     def find(self, namespace: NamespaceName) -> NamespacePolicy:
         """What a namespace says, as far as this broker has heard."""
@@ -86,6 +92,7 @@ class StoredPolicies:
                 for key in await view.news():
                     record = view.records.get(key)
                     self._take(key, None if record is None else record.value or b"")
+                self._is_ready.set()
 
     def _take(self, key: str, value: bytes | None) -> None:
         try:

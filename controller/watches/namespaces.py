@@ -126,6 +126,13 @@ class NamespaceSession:
         self._place = 0
         """The number of what is told next in the roll."""
 
+    async def is_known(self) -> bool:
+        """Whether the client has the set that there is, so that no snapshot comes. Before anything is told."""
+        while self._find_roll() is None and self._lease is not None:
+            self._follower.check()
+            await self._follower.bell.wait()
+        return self._roll is not None and self._known == self._roll.hash
+
     def __aiter__(self) -> Self:
         return self
 
@@ -140,24 +147,29 @@ class NamespaceSession:
         raise StopAsyncIteration
 
     def _next(self) -> NamespaceEvent | None:
-        if self._roll is None:
-            if not self._follower.is_ready:
-                return None
+        roll = self._find_roll()
+        if roll is None:
+            return None
+        page = next(self._pages, None)
+        if page is not None:
+            return page
+        if self._place == roll.next:
+            return None
+        if not roll.is_kept(self._place):
+            self._begin(roll)
+            return self._next()
+        self._place += 1
+        return roll.diff(self._place - 1)
+
+    def _find_roll(self) -> Roll | None:
+        """The roll, once it is known; the session's place in it is then where the client is to begin."""
+        if self._roll is None and self._follower.is_ready:
             self._roll = self._follower.roll(self._filters)
             if self._known == self._roll.hash:
                 self._place = self._roll.next
             else:
                 self._begin(self._roll)
-        page = next(self._pages, None)
-        if page is not None:
-            return page
-        if self._place == self._roll.next:
-            return None
-        if not self._roll.is_kept(self._place):
-            self._begin(self._roll)
-            return self._next()
-        self._place += 1
-        return self._roll.diff(self._place - 1)
+        return self._roll
 
     def _begin(self, roll: Roll) -> None:
         """The whole set is to be told, as it is now."""

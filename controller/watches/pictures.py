@@ -27,13 +27,18 @@ class TopicState:
 
     topic: TopicName
     """Its name as a scalable topic, however it was asked for."""
-    layout: Layout
+    record: TopicRecord
     version_id: int
-    """Of the topic's record, ABSENT without one. It grows with every change, over all lives of the topic."""
+    """Of that record, ABSENT if the store has none. It grows with every change, over all lives of the topic."""
     leader: Owner | None = None
     """Who leads the topic; None while nobody does."""
     owners: Mapping[int, Owner] = field(default_factory=dict)
     """Who serves its segments, by their ids; one that is missing has no owner at the moment."""
+
+    @property
+    def layout(self) -> Layout:
+        """Its segments."""
+        return self.record.layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Picture:
         """What is told of it; None while there is no topic."""
         if self.record is None:
             return None
-        return TopicState(self.topic, self.record.layout, self.version_id, self.leader, self.owners)
+        return TopicState(self.topic, self.record, self.version_id, self.leader, self.owners)
 
     def with_record(self, record: TopicRecord, version: Version) -> Picture:
         """The topic's record is this, unless that is an older one."""

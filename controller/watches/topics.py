@@ -125,7 +125,7 @@ class TopicSession:
         self._follower = lease.follower
         self._seen = seen
         self._otherwise = (
-            TopicGone() if otherwise is None else TopicState(lease.follower.topic, otherwise, ABSENT)
+            TopicGone() if otherwise is None else TopicState(lease.follower.topic, TopicRecord(otherwise), ABSENT)
         )
         """What is told while there is no topic."""
         self._told: TopicEvent | None = None

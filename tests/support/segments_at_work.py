@@ -19,6 +19,8 @@ class FakeSegment:
     cursors: dict[str, int | Bound | Start] = field(default_factory=dict)
     is_sealed: bool = False
     backlogs: Counter[str] = field(default_factory=Counter)
+    claim: tuple[int, bool] = (0, True)
+    """The greatest claim that it has heard of, and whether that was given back."""
 
 
 class Cluster:
@@ -92,6 +94,17 @@ class Work:
         await self._call("seek", segment, subscription, str(to))
         if segment in self.cluster.segments and subscription in self.cluster.segments[segment].cursors:
             self.cluster.segments[segment].cursors[subscription] = to
+
+    async def set_claim(self, segment: str, claim: int, is_released: bool) -> None:
+        await self._call("claim", segment, str(claim), str(is_released))
+        found = self.cluster.segments.get(segment)
+        if found is not None and claim >= found.claim[0]:
+            found.claim = (claim, is_released)
+
+    async def backlogs(self, segment: str) -> dict[str, int]:
+        await self._call("backlogs", segment)
+        found = self.cluster.segments.get(segment)
+        return {} if found is None else {name: found.backlogs[name] for name in found.cursors}
 
     async def backlog(self, segment: str, subscription: str) -> int | None:
         await self._call("backlog", segment, subscription)

@@ -155,7 +155,7 @@ class ServerProcess:
 
     def _wait_until_serving(self) -> None:
         deadline = time.monotonic() + START_WITHIN_S
-        with grpc.insecure_channel(self.address, options=EAGER_CHANNEL) as channel:
+        with self._connect() as channel:
             check: Any = channel.unary_unary(HEALTH_CHECK)
             while True:
                 try:
@@ -166,6 +166,10 @@ class ServerProcess:
                         raise self._failure(f"the server ended with {self.process.returncode}") from error
                     if time.monotonic() > deadline:
                         raise self._failure(f"the server does not serve after {START_WITHIN_S} s") from error
+
+    def _connect(self) -> grpc.Channel:
+        """To ask whether it serves."""
+        return grpc.insecure_channel(self.address, options=EAGER_CHANNEL)
 
     def terminate(self) -> int:
         """Asks the server to stop (SIGTERM) and returns its exit code; too slow a stop is a failure."""

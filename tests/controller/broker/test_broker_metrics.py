@@ -33,6 +33,7 @@ QUIET = State(
     segments_owned=0,
     takeovers=0,
     streams=0,
+    sessions=0,
     lags=(),
 )
 

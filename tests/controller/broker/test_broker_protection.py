@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -26,38 +23,7 @@ from controller.broker import Broker
 from controller.broker.front import ListenError
 from controller.pb import broker_pb2 as pb
 from metastore.tokens import SecurityError
-from support.ports import LOOPBACK
-
-
-@dataclass(frozen=True)
-class Identity:
-    """A certificate that signed itself, and its key."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def make(cls, directory: Path, name: str) -> Identity:
-        made = cls(directory / f"{name}.pem", directory / f"{name}.key")
-        subprocess.run(
-            [
-                *("openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-                *("-keyout", str(made.key), "-out", str(made.certificate), "-days", "2"),
-                *("-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        return made
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"tls_cert_file": self.certificate, "tls_key_file": self.key}
-
-    def credentials(self, client: Identity | None = None) -> grpc.ChannelCredentials:
-        """What a client needs that trusts this server, and may show who it is."""
-        own = (None, None) if client is None else (client.key.read_bytes(), client.certificate.read_bytes())
-        return grpc.ssl_channel_credentials(self.certificate.read_bytes(), *own)
+from support.identity import Identity
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from leading_world import SESSION_MS, TOPIC, within
 
 from controller.autoscale import Load, Metric
 from controller.autoscale.config import Rates
-from controller.layout import Layout
+from controller.layout import Layout, TopicRecord
 from controller.leading import LoadReporter, Meter
 from controller.operations import data_name
 from controller.topics import paths
@@ -28,6 +28,11 @@ def rates(message_in: float) -> Rates:
     return {**dict.fromkeys(Metric, 0.0), Metric.MSG_RATE_IN: message_in}
 
 
+async def put_topic(process: Process, layout: Layout) -> None:
+    """The topic has these segments from now on."""
+    await process.store.put(TOPIC.path, TopicRecord(layout).encode(), partition_key=TOPIC.path)
+
+
 def owned(scenario: Callable[[World, Process, Host], Awaitable[None]]) -> None:
     """Runs it with a broker that owns two segments of the topic, and one of no topic."""
 
@@ -42,6 +47,7 @@ def owned(scenario: Callable[[World, Process, Host], Awaitable[None]]) -> None:
             options=HostOptions(session_timeout_ms=SESSION_MS),
         )
         async with host:
+            await put_topic(process, Layout.initial(2, 0))
             for name in [*SEGMENTS, "plain"]:
                 await host.create(name)
                 await within(world, host.get(name))
@@ -102,8 +108,7 @@ def test_a_record_that_was_removed_with_its_segment_does_not_come_back() -> None
     async def scenario(world: World, process: Process, host: Host) -> None:
         reporter = LoadReporter(host, process.store, Meter(), process.pace)
         assert await reporter.report(SEGMENT, rates(1000.0))
-        await host.begin_deletion(SEGMENT)
-        await settle()
+        await put_topic(process, Layout.initial(2, 0).split(0, 1).prune([0]))
         await process.store.delete(KEY, partition_key=TOPIC.path)
         for rate in (5000.0, 9000.0, 1.0):
             assert not await reporter.report(SEGMENT, rates(rate))

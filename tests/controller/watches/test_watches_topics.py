@@ -26,7 +26,7 @@ def test_the_state_comes_first_and_then_every_change() -> None:
         await broker.create("t1")
         client = broker.watch_topic()
         await settle()
-        assert client.state == TopicState(TOPIC, Layout.initial(1, 0), client.state.version_id)
+        assert client.state == TopicState(TOPIC, TopicRecord(Layout.initial(1, 0)), client.state.version_id)
         await split(broker, 0)
         await settle()
         assert client.state.layout == Layout.initial(1, 0).split(0, 1_000)
