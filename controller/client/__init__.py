@@ -1,19 +1,18 @@
 """The client: how applications produce, consume and transact. `controller.client.blocking` is the same without `await`.
 
 The idea. Whatever is sent has a number, and whatever is acknowledged may be acknowledged again: so every request can
-be repeated, and a client repeats it until it has an answer or no time. Streams last: behind a `Producer`, a `Consumer`
-or a `Reader` there is one gRPC stream after another, to whoever owns the segment at the moment. What a broker says of
+be repeated, and a client repeats it until it has an answer or no time. Streams last: behind whatever sends to, receives
+from or reads a segment there is one gRPC stream after another, to whoever owns it at the moment. What a broker says of
 its neighbours is a hint, and a wrong hint costs a redirect.
 
     client, embedded           `connect(url)`; `embedded(url)`, which has a broker in this process; `Client`
     transaction, scope         `Transaction` and what may become of it; the block that ends it
-    producer, outbox           messages without a confirmation, in their order
-    consumer, inbox, acks      messages ahead of being asked for; acknowledgements without an answer
-    reader, segments           reading without a subscription; segments as wholes
-    lane                       streams to the owner of a segment, one after the other
+    topics                     topics: administration, layouts as they change, and producers
+    segment, segments          sending to, receiving from and reading single segments; segments as wholes
+    member                     what is open until it is closed
     caller, routes             single calls, the way to whoever can answer them
     connections, failures, protocol, settings     gRPC, the URL, TLS and tokens; errors as the types that they were
-    batches, values, names, confirmations, deadlines, errors
+    batches, compression, values, names, confirmations, deadlines, errors
     blocking                   the facade for threads without a loop
 
 What it promises. A confirmed message is stored once, however often it had to be sent, and a producer's messages are in
@@ -25,13 +24,13 @@ What it refuses. It does not cache, it does not guess, and it remembers nothing 
 so an abort has nothing to roll back here. It does not hold messages back that were delivered twice: who needs each one
 once acknowledges in a transaction.
 
-Start reading at client.py, then transaction.py and lane.py.
+Start reading at client.py, then transaction.py, segment and topics.
 """
 
 from controller.client.blocking import BlockingClient
 from controller.client.client import Client, connect
+from controller.client.compression import Compression
 from controller.client.confirmations import Confirmation
-from controller.client.consumer import Consumer
 from controller.client.embedded import embedded
 from controller.client.errors import (
     AckUnconfirmed,
@@ -44,9 +43,16 @@ from controller.client.errors import (
     MessageTooLarge,
     SendUnconfirmed,
 )
-from controller.client.producer import Producer, ProducerOptions
-from controller.client.reader import Reader
+from controller.client.segment.consumer import SegmentConsumer
+from controller.client.segment.producer import SegmentProducer, SegmentProducerOptions
+from controller.client.segment.reader import SegmentReader
 from controller.client.segments import Segments, SegmentStats, SubscriptionStats
+from controller.client.topics.admin import Topics
+from controller.client.topics.descriptions import Policy, TopicStats, TopicSubscriptionKind
+from controller.client.topics.ids import TopicMessageId, TopicSent
+from controller.client.topics.layouts import TopicState
+from controller.client.topics.namespaces import TopicSetChange
+from controller.client.topics.producer import Access, Producer, ProducerOptions
 from controller.client.transaction import Transaction, TransactionState
 from controller.client.values import (
     EARLIEST,
@@ -63,6 +69,7 @@ from txn.model.position import Position
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Access",
     "AckUnconfirmed",
     "BlockingClient",
     "BrokerFailed",
@@ -70,24 +77,35 @@ __all__ = [
     "Client",
     "ClientBusy",
     "ClientClosed",
+    "Compression",
     "Confirmation",
-    "Consumer",
     "Edge",
     "EndReached",
     "InvalidRequest",
     "Message",
     "MessageId",
     "MessageTooLarge",
+    "Policy",
     "Position",
     "Producer",
     "ProducerOptions",
-    "Reader",
+    "SegmentConsumer",
+    "SegmentProducer",
+    "SegmentProducerOptions",
+    "SegmentReader",
     "SegmentStats",
     "Segments",
     "SendUnconfirmed",
     "Sent",
     "SubscriptionKind",
     "SubscriptionStats",
+    "TopicMessageId",
+    "TopicSent",
+    "TopicSetChange",
+    "TopicState",
+    "TopicStats",
+    "TopicSubscriptionKind",
+    "Topics",
     "Transaction",
     "TransactionState",
     "TxnId",

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import grpc
 import grpc.aio
 
-from controller.client.connections import A, Connections, Q, ended_by_close
+from controller.client.connections import Connections, ended_by_close
 from controller.client.errors import BrokersUnavailable
 from controller.client.failures import error_of_call
-from controller.client.protocol import DESCRIBE_BROKER, Method
+from controller.client.protocol import DESCRIBE_BROKER
 from controller.client.routes import Routes
 from controller.errors import StoreUnavailable, TooManyStreams
 from controller.pb import broker_pb2 as pb
+from controller.topics.errors import NotLeader
 from metastore.coordination import Backoff, Pace
+from metastore.dialling import Method
 from txn.hosting.errors import OwnedElsewhere
 from txn.model.errors import CoordinatorUnavailable, SegmentUnavailable, TxnError
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 CONNECT_ATTEMPT_S = 2.0
 """How long to try one address before another one is asked."""
 REDIRECTS_MAX = 3
 """That are followed without a pause; more in a row are brokers that do not agree yet."""
 
-PASSING = (BrokersUnavailable, SegmentUnavailable, CoordinatorUnavailable, StoreUnavailable, TooManyStreams)
+PASSING = (
+    BrokersUnavailable,
+    SegmentUnavailable,
+    CoordinatorUnavailable,
+    StoreUnavailable,
+    TooManyStreams,
+    NotLeader,
+)
 """What passes by waiting, or by asking another broker. Other retriable errors are for who called to judge."""
 
 
@@ -42,8 +55,10 @@ def failures_told(what: str) -> Iterator[None]:
 class Way:
     """The attempts at one thing: where to go next, when, and what the trouble was."""
 
-    def __init__(self, routes: Routes, pace: Pace, segment: str | None) -> None:
+    def __init__(self, routes: Routes, pace: Pace, segment: str | None, failed: Callable[[], None]) -> None:
+        """`failed` is called when something failed that is no redirect."""
         self._routes = routes
+        self._failed = failed
         self._backoff = Backoff(pace)
         self._segment = segment
         self._redirects = 0
@@ -57,15 +72,29 @@ class Way:
     async def turn(self, address: str, error: TxnError) -> None:
         """After a failure that may pass: looks for another way, with a pause where that makes sense."""
         self.trouble = error
-        if isinstance(error, OwnedElsewhere) and self._segment is not None and error.address:
-            is_news = self._routes.learn_owner(self._segment, error.address, error.term)
+        if self._segment is not None and _says_where(error):
+            is_news = self._learn(self._segment, error)
             self._redirects += 1
             if is_news and self._redirects <= REDIRECTS_MAX:
                 return
         else:
             self._routes.note_failure(address, self._segment)
+            self._failed()
         self._redirects = 0
         await self._backoff.pause()
+
+    def _learn(self, segment: str, error: TxnError) -> bool:
+        if isinstance(error, OwnedElsewhere):
+            return self._routes.learn_owner(segment, error.address, error.term)
+        assert isinstance(error, NotLeader), "others do not say where"
+        assert error.leader is not None, "this one did"
+        return self._routes.learn_leader(segment, error.leader)
+
+
+def _says_where(error: TxnError) -> bool:
+    return bool(isinstance(error, OwnedElsewhere) and error.address) or bool(
+        isinstance(error, NotLeader) and error.leader
+    )
 
 
 class Caller:
@@ -80,7 +109,7 @@ class Caller:
 
     def way(self, segment: str | None = None) -> Way:
         """The attempts at one thing that begins now."""
-        return Way(self.routes, self.pace, segment)
+        return Way(self.routes, self.pace, segment, self._doubt_list)
 
     async def call(
         self, method: Method[Q, A], request: Q, what: str, *, segment: str | None = None, timeout_s: float | None = None
@@ -95,7 +124,7 @@ class Caller:
                     try:
                         return await self._call_at(address, method, request, what, timeout_s)
                     except PASSING as error:
-                        self._is_list_stale = True
+                        self._doubt_list()
                         await way.turn(address, error)
         except TimeoutError:
             raise self.out_of_time(what, timeout_s, way.trouble) from way.trouble
@@ -107,8 +136,10 @@ class Caller:
 
     async def reach(self, address: str) -> None:
         """Returns when there is a connection; BrokersUnavailable if there is none in time."""
-        if not await self.connections.become_ready(address, CONNECT_ATTEMPT_S):
+        if not await self.connections.become_ready(address, CONNECT_ATTEMPT_S, attempts_again=False):
             raise BrokersUnavailable(f"no connection to {address}: check address, broker, and TLS on both sides")
+        if self._is_list_stale:
+            await self._look_around(address)
 
     async def describe(self, timeout_s: float | None = None) -> pb.DescribeBrokerResponse:
         """What a broker says of itself; and the others become known."""
@@ -118,12 +149,22 @@ class Caller:
 
     async def _call_at(self, address: str, method: Method[Q, A], request: Q, what: str, timeout_s: float) -> A:
         await self.reach(address)
-        if self._is_list_stale and method is not DESCRIBE_BROKER:
-            with failures_told(f"look for brokers at {address}"):
-                question = pb.DescribeBrokerRequest()
-                self._learn(await self.connections.unary(address, DESCRIBE_BROKER, question, timeout_s))
         with failures_told(f"{what} at {address}"):
             return await self.connections.unary(address, method, request, timeout_s)
+
+    async def _look_around(self, address: str) -> None:
+        """Asks a broker which others there are; nobody else does meanwhile."""
+        self._is_list_stale = False
+        try:
+            with failures_told(f"look for brokers at {address}"):
+                question = pb.DescribeBrokerRequest()
+                self._learn(await self.connections.unary(address, DESCRIBE_BROKER, question, self.request_timeout_s))
+        except BaseException:
+            self._is_list_stale = True
+            raise
+
+    def _doubt_list(self) -> None:
+        self._is_list_stale = True
 
     def _learn(self, told: pb.DescribeBrokerResponse) -> None:
         self.routes.learn_brokers(each.address for each in told.brokers)

@@ -7,20 +7,28 @@ import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from controller.client.caller import Caller
 from controller.client.connections import Connections
-from controller.client.consumer import Consumer, ConsumerOptions
+from controller.client.consumers.doors import ConsumerDoors
+from controller.client.consumers.surroundings import Surroundings
+from controller.client.cursors import Cursors
 from controller.client.errors import BrokerFailed, ClientClosed, InvalidRequest
+from controller.client.member import Member
 from controller.client.names import checked_name, segment_of
-from controller.client.producer import Producer, ProducerOptions
 from controller.client.protocol import BEGIN, CREATE_SEGMENT, DESCRIBE_TRANSACTION
-from controller.client.reader import Reader
 from controller.client.routes import Routes
 from controller.client.scope import Background, TransactionScope
+from controller.client.segment.consumer import SegmentConsumer, SegmentConsumerOptions
+from controller.client.segment.producer import SegmentProducer, SegmentProducerOptions
+from controller.client.segment.reader import SegmentReader
 from controller.client.segments import Segments
 from controller.client.settings import Settings, settings_of
+from controller.client.topics.admin import Topics
+from controller.client.topics.layouts import Layouts
+from controller.client.topics.names import topic_of
+from controller.client.topics.producer import Producer, ProducerOptions
 from controller.client.transaction import Transaction
 from controller.client.values import EARLIEST, LATEST, Start, SubscriptionKind
 from controller.pb import broker_pb2 as pb
@@ -36,17 +44,6 @@ MEMBERS_MAX = 10_000
 """Producers, consumers and readers of one client."""
 
 _STATES = {pb.OPEN: TxnState.OPEN, pb.COMMITTED: TxnState.COMMITTED, pb.ABORTED: TxnState.ABORTED}
-
-
-class Member(Protocol):
-    """What a client closes when it is closed."""
-
-    @property
-    def running(self) -> asyncio.Task[None]: ...
-
-    async def wait_opened(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 M = TypeVar("M", bound=Member)
@@ -69,7 +66,7 @@ async def connected(settings: Settings, pace: Pace, stack: AsyncExitStack | None
     return Client(caller, told.limits, stack or AsyncExitStack())
 
 
-class Client:
+class Client(ConsumerDoors):
     """Belongs to the event loop on which it was opened. A context manager that closes it, and all that came from it."""
 
     def __init__(self, caller: Caller, limits: pb.Limits, stack: AsyncExitStack) -> None:
@@ -81,8 +78,13 @@ class Client:
         self._is_closed = False
         self._mark = caller.pace.new_mark()
         self._numbers = itertools.count(1)
+        self._layouts = Layouts(caller)
+        self.topics = Topics(caller, self._layouts)
+        """Creating, describing, splitting, merging, deleting, listing, watching topics; policies."""
         self.segments = Segments(caller)
         """Creating, sealing, trimming, deleting, listing: what is done to segments as wholes."""
+        self.cursors = Cursors(caller)
+        """Subscriptions of single segments."""
 
     # -- transactions
 
@@ -115,7 +117,7 @@ class Client:
             raise BrokerFailed(f"transaction {parsed} is in state {told.state}: use a newer version of this library")
         return state
 
-    # -- producers, consumers, readers
+    # -- topics
 
     async def producer(
         self,
@@ -126,25 +128,58 @@ class Client:
         create: bool = True,
         options: ProducerOptions | None = None,
     ) -> Producer:
-        """A producer of a topic, or of a segment by its full name, which is created if there is none yet.
+        """A producer of a topic, which is created with one segment if there is none yet.
+
+        A `name` is for applications that go on after a restart where they were: what is stored of the producer of that
+        name already is not stored again. They number their messages themselves, at every `send`, or from
+        `first_sequence_id` on. Without a name the producer is a new one.
+        """
+        own, first = self._checked_producer(name, first_sequence_id)
+        self._check_open()
+        found = topic_of(topic)
+        used = options or ProducerOptions()
+
+        def make() -> Producer:
+            return Producer(
+                self._caller,
+                self._limits,
+                self._layouts,
+                found,
+                own,
+                used,
+                is_new=name is None,
+                first_sequence_id=first,
+                create=create,
+            )
+
+        return await self._admitted(make())
+
+    # -- single segments
+
+    async def segment_producer(
+        self,
+        topic: str,
+        *,
+        name: str | None = None,
+        first_sequence_id: int | None = None,
+        create: bool = True,
+        options: SegmentProducerOptions | None = None,
+    ) -> SegmentProducer:
+        """A producer of a segment by its full name, or of the first one of a topic; it is created if there is none yet.
 
         A `name` is for applications that go on after a restart where they were: the broker drops what it has from the
         producer of that name already. They number their messages themselves, at every `send`, or from
         `first_sequence_id` on. Without a name the producer is a new one.
         """
-        if name is None and first_sequence_id is not None:
-            raise InvalidRequest("first_sequence_id is for producers with a name: nobody goes on where a new one was")
-        first = 0 if name is None else first_sequence_id
-        own = f"{self._mark}-{next(self._numbers)}" if name is None else name
-        checked_name("the producer's name", own, self._limits.name_bytes_max)
+        own, first = self._checked_producer(name, first_sequence_id)
         segment = segment_of(topic)
 
-        def make() -> Producer:
-            return Producer(self._caller, self._limits, segment, own, options or ProducerOptions(), first)
+        def make() -> SegmentProducer:
+            return SegmentProducer(self._caller, self._limits, segment, own, options or SegmentProducerOptions(), first)
 
         return await self._opened(make, segment, create)
 
-    async def subscribe(
+    async def segment_consumer(
         self,
         topic: str,
         subscription: str,
@@ -154,28 +189,36 @@ class Client:
         name: str = "",
         prefetch: int = 1_000,
         create: bool = True,
-    ) -> Consumer:
+    ) -> SegmentConsumer:
         """A consumer of a subscription, which begins at `start` if there is none yet; with None it has to exist."""
         checked_name("the subscription", subscription, self._limits.name_bytes_max)
         segment = segment_of(topic)
-        own = name or f"{self._mark}-{next(self._numbers)}"
-        options = ConsumerOptions(kind, start, own, prefetch)
+        own = name or self._new_name()
+        options = SegmentConsumerOptions(kind, start, own, prefetch)
 
-        def make() -> Consumer:
-            return Consumer(self._caller, self._limits, segment, subscription, options)
+        def make() -> SegmentConsumer:
+            return SegmentConsumer(self._caller, self._limits, segment, subscription, options)
 
         return await self._opened(make, segment, create)
 
-    async def reader(self, topic: str, *, start: Start = EARLIEST, follow: bool = True) -> Reader:
+    async def segment_reader(self, topic: str, *, start: Start = EARLIEST, follow: bool = True) -> SegmentReader:
         """A reader; without `follow` it ends with what can be read now."""
         segment = segment_of(topic)
         # Where the end is now does not change with a broken stream.
         first = await self.segments.end(segment) if start is LATEST else start
 
-        def make() -> Reader:
-            return Reader(self._caller, segment, first, follow)
+        def make() -> SegmentReader:
+            return SegmentReader(self._caller, segment, first, follow)
 
         return await self._opened(make, segment, create=False)
+
+    def _checked_producer(self, name: str | None, first_sequence_id: int | None) -> tuple[str, int | None]:
+        """A producer's name, and its first number; None if the application gives each message its own."""
+        if name is None and first_sequence_id is not None:
+            raise InvalidRequest("first_sequence_id is for producers with a name: nobody goes on where a new one was")
+        own = self._new_name() if name is None else name
+        checked_name("the producer's name", own, self._limits.name_bytes_max)
+        return own, 0 if name is None else first_sequence_id
 
     async def _opened(self, make: Callable[[], M], segment: str, create: bool) -> M:
         """A new member; its segment is created where that is wanted and necessary."""
@@ -188,6 +231,13 @@ class Client:
         request = pb.CreateSegmentRequest(segment=segment)
         await self._caller.call(CREATE_SEGMENT, request, f"create {segment}")
         return await self._admitted(make())
+
+    def _lend(self) -> Surroundings:
+        self._check_open()
+        return Surroundings(self._caller, self._limits, self.topics, self._layouts, self.begin, self.producer)
+
+    def _new_name(self) -> str:
+        return f"{self._mark}-{next(self._numbers)}"
 
     async def _admitted(self, member: M) -> M:
         if len(self._members) >= MEMBERS_MAX:
@@ -216,6 +266,7 @@ class Client:
             try:
                 closing: list[Awaitable[None]] = [member.close() for member in self._members]
                 await asyncio.gather(*closing, self._background.close())
+                await self._layouts.close()
             finally:
                 await self._caller.connections.close()
 

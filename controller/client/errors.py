@@ -4,6 +4,7 @@
     ClientBusy (retriable)          a named limit on what waits in this client; nothing was done
     AckUnconfirmed (retriable)      whether it is acknowledged is not known; acknowledging again does no harm
     SendUnconfirmed (abortable)     whether the message is stored is not known; sending it anew might double it
+    AckTooLate (abortable)          what was to be acknowledged is delivered again, here or to somebody else
     EndReached (fatal)              nothing more comes: the segment is sealed and read, or this was all there is now
     MessageTooLarge (fatal)         a named limit; nothing was sent
     ClientClosed (fatal)            the client, the producer or the consumer was closed by its owner
@@ -16,6 +17,7 @@ from controller.errors import InvalidRequest
 from txn.model.errors import TxnAbortable, TxnFatal, TxnRetriable
 
 __all__ = [
+    "AckTooLate",
     "AckUnconfirmed",
     "BrokerFailed",
     "BrokersUnavailable",
@@ -42,6 +44,10 @@ class AckUnconfirmed(TxnRetriable):
 
 class SendUnconfirmed(TxnAbortable):
     """Whether the message is stored is not known; sending it anew might double it."""
+
+
+class AckTooLate(TxnAbortable):
+    """What was to be acknowledged is delivered again, here or to somebody else."""
 
 
 class EndReached(TxnFatal):

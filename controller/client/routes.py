@@ -63,6 +63,11 @@ class Routes:
             self._owners.popitem(last=False)
         return True
 
+    def learn_leader(self, topic: str, address: str) -> bool:
+        """Whether it is news who leads a topic. Topics are told from segments by their names; terms are not told."""
+        known = self._owners.get(topic)
+        return self.learn_owner(topic, address, 0 if known is None else known.term)
+
     def note_failure(self, address: str, segment: str | None = None) -> None:
         """There it did not work: others are asked first."""
         if address in self._brokers:

@@ -17,10 +17,10 @@ from controller.client.protocol import (
     SEAL_SEGMENT,
     SEGMENT_STATS,
     TRIM_SEGMENT,
-    Method,
 )
 from controller.client.values import EARLIEST, Message, MessageId, Start, position_of
 from controller.pb import broker_pb2 as pb
+from metastore.dialling import Method
 from txn.model.position import Position
 
 Q = TypeVar("Q", bound=ProtoMessage)

@@ -39,6 +39,8 @@ class SubscriptionKind(Enum):
     """Messages are spread over all consumers; their order is not kept."""
     FAILOVER = "failover"
     """One consumer at a time gets everything; when it goes, the next one."""
+    KEY_SHARED = "key_shared"
+    """Each key's messages go to one of the consumers, in their order."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,6 +83,14 @@ class Message:
     """How often it may have been delivered before."""
     batch_size: int = 1
     """How many messages its entry has."""
+    key: str | None = None
+    """What it is routed and kept in order by."""
+    event_ms: int = 0
+    """The application's own time; 0: none."""
+    deliver_at_ms: int = 0
+    """Before when it was not to be delivered; 0: at once."""
+    damage: str = ""
+    """Why its entry cannot be taken apart: then the payload is all of the entry's, as it came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,28 @@ from txn.model.errors import TxnError
 
 def entry(number: int, *payloads: bytes, acknowledged: bytes = b"", redeliveries: int = 0) -> pb.Delivery:
     """An entry with these messages."""
-    payload, properties = pack([Content(each, {}) for each in payloads])
-    assert payload.startswith(MAGIC) == (len(payloads) > 1)
+    send = pack([Content(each, {}) for each in payloads], range(number, number + len(payloads)))
+    assert send.payload.startswith(MAGIC) == (len(payloads) > 1)
+    delivery = delivery_of(send, acknowledged, redeliveries)
+    delivery.position.entry = number
+    return delivery
+
+
+def delivery_of(send: pb.Send, acknowledged: bytes = b"", redeliveries: int = 0) -> pb.Delivery:
+    """What was sent, as it is delivered."""
     return pb.Delivery(
-        position=pb.Position(ledger=1, entry=number),
-        payload=payload,
-        properties=properties,
+        position=pb.Position(ledger=1, entry=2),
+        payload=send.payload,
+        properties=send.properties,
         producer="p",
-        sequence_id=number,
-        message_count=len(payloads),
+        sequence_id=send.sequence_id,
+        message_count=send.message_count,
         acknowledged=acknowledged,
         redeliveries=redeliveries,
+        compression=send.compression,
+        uncompressed_bytes=send.uncompressed_bytes,
+        deliver_at_ms=send.deliver_at_ms,
+        is_batch=send.is_batch,
     )
 
 

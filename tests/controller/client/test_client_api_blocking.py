@@ -15,18 +15,18 @@ from controller.client import (
     BlockingClient,
     Client,
     ClientClosed,
-    Consumer,
     InvalidRequest,
-    Producer,
-    Reader,
+    SegmentConsumer,
+    SegmentProducer,
+    SegmentReader,
     Segments,
     Transaction,
     TransactionState,
 )
 from controller.client.blocking import (
-    BlockingConsumer,
-    BlockingProducer,
-    BlockingReader,
+    BlockingSegmentConsumer,
+    BlockingSegmentProducer,
+    BlockingSegmentReader,
     BlockingSegments,
     BlockingTransaction,
 )
@@ -42,9 +42,9 @@ def opened() -> BlockingClient:
 
 def test_receive_transform_send_without_await() -> None:
     with opened() as client:
-        consumer = client.subscribe("orders", "billing", start=EARLIEST)
-        invoices = client.producer("invoices")
-        with client.producer("orders") as orders:
+        consumer = client.segment_consumer("orders", "billing", start=EARLIEST)
+        invoices = client.segment_producer("invoices")
+        with client.segment_producer("orders") as orders:
             confirmations = [orders.begin_send(b"%d" % number) for number in range(10)]
             assert [each.wait().sequence_id for each in confirmations] == list(range(10))
         for message in itertools.islice(consumer, 10):
@@ -55,14 +55,14 @@ def test_receive_transform_send_without_await() -> None:
             assert client.outcome(txn.id) is TxnState.COMMITTED
         with pytest.raises(TimeoutError):
             consumer.receive(timeout_ms=20)
-        with client.reader("invoices", follow=False) as reader:
+        with client.segment_reader("invoices", follow=False) as reader:
             assert [message.payload for message in reader] == [b"for %d" % number for number in range(10)]
         assert client.segments.list() == sorted([invoices.segment, consumer.segment])
         assert client.segments.stats("orders").subscriptions["billing"].backlog_entries == 0
 
 
 def test_an_error_aborts_and_stays_the_error() -> None:
-    with opened() as client, client.producer("orders") as producer:
+    with opened() as client, client.segment_producer("orders") as producer:
         txns = []
 
         def block() -> None:
@@ -79,17 +79,17 @@ def test_an_error_aborts_and_stays_the_error() -> None:
             client.segments.list()
         with pytest.raises(TxnTimedOut):
             producer.send(b"x", txn=late)
-        with client.reader("orders", follow=False) as reader:
+        with client.segment_reader("orders", follow=False) as reader:
             assert list(reader) == []
 
 
 def test_it_works_where_a_loop_is_running_and_in_many_threads() -> None:
     async def notebook() -> int:
-        with opened() as client, client.producer("orders") as producer:
+        with opened() as client, client.segment_producer("orders") as producer:
             with ThreadPoolExecutor(8) as threads:
                 sent = list(threads.map(lambda number: producer.send(b"%d" % number), range(50)))
             assert len({each.id for each in sent}) == 50
-            with client.subscribe("orders", "s", start=EARLIEST) as consumer:
+            with client.segment_consumer("orders", "s", start=EARLIEST) as consumer:
                 messages = consumer.receive_many(100)
                 while len(messages) < 50:
                     messages += consumer.receive_many(100)
@@ -102,7 +102,7 @@ def test_it_works_where_a_loop_is_running_and_in_many_threads() -> None:
 def test_closing_ends_what_waits_and_leaves_no_thread() -> None:
     before = threading.active_count()
     client = opened()
-    consumer = client.subscribe("orders", "s")
+    consumer = client.segment_consumer("orders", "s")
     ended: list[BaseException] = []
 
     def wait() -> None:
@@ -118,7 +118,7 @@ def test_closing_ends_what_waits_and_leaves_no_thread() -> None:
     waiting.join()
     assert len(ended) == 1
     with pytest.raises(ClientClosed):
-        client.producer("orders")
+        client.segment_producer("orders")
     assert threading.active_count() <= before + 1  # gRPC keeps one of its own
 
 
@@ -128,11 +128,13 @@ def test_what_cannot_be_opened_is_said() -> None:
 
 
 PAIRS = [
-    (Client, BlockingClient, {"subscribe", "producer", "reader", "transaction", "begin", "outcome", "close"}),
-    (Producer, BlockingProducer, {"send", "flush", "close"}),
-    (Consumer, BlockingConsumer, {"receive", "receive_many", "acknowledge", "acknowledge_cumulative", "seek"}),
-    (Consumer, BlockingConsumer, {"negative_acknowledge", "unsubscribe", "close"}),
-    (Reader, BlockingReader, {"receive", "close"}),
+    (Client, BlockingClient, {"segment_consumer", "segment_producer", "segment_reader"}),
+    (Client, BlockingClient, {"transaction", "begin", "outcome", "close"}),
+    (SegmentProducer, BlockingSegmentProducer, {"send", "flush", "close"}),
+    (SegmentConsumer, BlockingSegmentConsumer, {"receive", "receive_many", "acknowledge"}),
+    (SegmentConsumer, BlockingSegmentConsumer, {"acknowledge_cumulative", "seek"}),
+    (SegmentConsumer, BlockingSegmentConsumer, {"negative_acknowledge", "unsubscribe", "close"}),
+    (SegmentReader, BlockingSegmentReader, {"receive", "close"}),
     (Segments, BlockingSegments, {"create", "delete", "seal", "trim", "stats", "list"}),
     (Transaction, BlockingTransaction, {"commit"}),
 ]

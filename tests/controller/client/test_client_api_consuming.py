@@ -14,11 +14,11 @@ from controller.client import (
     LATEST,
     AckUnconfirmed,
     Client,
-    Consumer,
     EndReached,
     InvalidRequest,
     MessageId,
     Position,
+    SegmentConsumer,
     SubscriptionKind,
 )
 from controller.pb import broker_pb2 as pb
@@ -42,7 +42,7 @@ def run(scenario: Scenario, *entries: pb.Delivery, request_timeout_s: float = 10
     asyncio.run(whole())
 
 
-async def received(consumer: Consumer, count: int) -> list[Any]:
+async def received(consumer: SegmentConsumer, count: int) -> list[Any]:
     return [await consumer.receive(5_000) for _ in range(count)]
 
 
@@ -54,7 +54,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def test_batches_come_apart_and_single_messages_are_acknowledged_by_their_bits() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             a, b, c, d = await received(consumer, 4)
             assert payloads([a, b, c, d]) == [b"a", b"b", b"c", b"d"]
             assert [str(each.id) for each in (a, b, c, d)] == ["1:0", "1:0/1", "1:0/2", "1:1"]
@@ -78,7 +78,7 @@ def test_batches_come_apart_and_single_messages_are_acknowledged_by_their_bits()
 
 def test_messages_of_a_batch_that_are_acknowledged_already_are_left_out() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             b, d = await received(consumer, 2)
             assert payloads([b, d]) == [b"b", b"d"]
             assert b.id == MessageId(Position(1, 0), 1)
@@ -89,7 +89,7 @@ def test_messages_of_a_batch_that_are_acknowledged_already_are_left_out() -> Non
 
 def test_a_batch_in_the_format_of_others_is_handed_on_whole() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             message = await consumer.receive(5_000)
             assert message.payload == b"who knows"
             await consumer.acknowledge(message)
@@ -102,7 +102,7 @@ def test_a_batch_in_the_format_of_others_is_handed_on_whole() -> None:
 
 def test_room_that_was_made_is_granted_again() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing", prefetch=4) as consumer:
+        async with await client.segment_consumer("orders", "billing", prefetch=4) as consumer:
             assert payloads(await received(consumer, 20)) == [b"%d" % number for number in range(20)]
         assert counter.permits[0] == 4
         assert all(2 <= each <= 4 for each in counter.permits)
@@ -113,7 +113,7 @@ def test_room_that_was_made_is_granted_again() -> None:
 
 def test_behind_a_broken_stream_what_waited_comes_again_and_once() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             await consumer.acknowledge(a)
             counter.entries.pop(0)
@@ -128,7 +128,7 @@ def test_behind_a_broken_stream_what_waited_comes_again_and_once() -> None:
 
 def test_an_acknowledgement_without_an_answer_is_sent_again_and_holds_the_copy_back() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.is_silent = True
             confirmation = consumer.acknowledge(a)
@@ -145,7 +145,7 @@ def test_an_acknowledgement_without_an_answer_is_sent_again_and_holds_the_copy_b
 
 def test_an_acknowledgement_that_fails_gives_back_what_it_held_back() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.news.put_nowait(entry(0, b"a", redeliveries=1))
             await until(lambda: len(consumer._inbox) == 2)
@@ -159,7 +159,7 @@ def test_an_acknowledgement_that_fails_gives_back_what_it_held_back() -> None:
 
 def test_an_acknowledgement_whose_refusal_passes_is_made_again() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.fails = [SegmentUnavailable("a moment"), SegmentUnavailable("another one")]
             await consumer.acknowledge(a)
@@ -170,7 +170,7 @@ def test_an_acknowledgement_whose_refusal_passes_is_made_again() -> None:
 
 def test_an_acknowledgement_that_is_never_answered_is_said_to_be_unknown() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.is_silent = True
             with pytest.raises(AckUnconfirmed, match="not answered within 0.3 s"):
@@ -181,7 +181,7 @@ def test_an_acknowledgement_that_is_never_answered_is_said_to_be_unknown() -> No
 
 def test_a_message_that_is_given_back_takes_the_rest_of_its_entry_along() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             consumer.negative_acknowledge(a)
             assert payloads(await received(consumer, 1)) == [b"d"]
@@ -199,7 +199,7 @@ def test_a_seek_lets_go_of_what_came_before_it() -> None:
             return pb.SeekResponse()
 
         broker.single["Seek"] = seek
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             await consumer.seek(a)
             assert payloads(await received(consumer, 1)) == [b"i"]
@@ -213,7 +213,7 @@ def test_a_seek_lets_go_of_what_came_before_it() -> None:
 
 def test_a_sealed_segment_ends_and_goes_on_with_what_is_delivered_again() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             await until(lambda: len(consumer._inbox) == 1)
             counter.news.put_nowait(pb.ConsumeResponse(end=pb.SegmentEnd()))
             assert [message.payload async for message in consumer] == [b"a"]
@@ -240,8 +240,8 @@ def test_a_subscription_that_is_taken_is_refused_at_first_and_waited_for_later()
 
         broker.streams["Consume"] = crowded
         with pytest.raises(ConsumerBusy, match="there is one already"):
-            await client.subscribe("orders", "billing")
-        async with await client.subscribe("orders", "billing") as consumer:
+            await client.segment_consumer("orders", "billing")
+        async with await client.segment_consumer("orders", "billing") as consumer:
             busy = 2
             counter.break_off()
             await until(lambda: len(counter.opened) == 2)
@@ -254,7 +254,7 @@ def test_a_subscription_that_is_taken_is_refused_at_first_and_waited_for_later()
 def test_what_an_earlier_owner_says_is_dropped() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
         counter.term = 5
-        async with await client.subscribe("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing") as consumer:
             await until(lambda: len(consumer._inbox) == 1)
             counter.term = 4
             counter.break_off()
@@ -270,12 +270,12 @@ def test_what_an_earlier_owner_says_is_dropped() -> None:
 def test_bad_input_never_leaves() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
         with pytest.raises(InvalidRequest, match="prefetch=0"):
-            await client.subscribe("orders", "billing", prefetch=0)
+            await client.segment_consumer("orders", "billing", prefetch=0)
         with pytest.raises(InvalidRequest, match="the subscription"):
-            await client.subscribe("orders", " ")
+            await client.segment_consumer("orders", " ")
         assert counter.opened == []
-        shared = await client.subscribe("orders", "billing", kind=SubscriptionKind.SHARED)
-        other = await client.subscribe("orders", "other")
+        shared = await client.segment_consumer("orders", "billing", kind=SubscriptionKind.SHARED)
+        other = await client.segment_consumer("orders", "other")
         (a,) = await received(shared, 1)
         assert a.segment == SEGMENT
         with pytest.raises(InvalidRequest, match="is shared"):
@@ -302,7 +302,7 @@ def test_a_reader_goes_on_behind_what_it_has_and_ends_at_the_end() -> None:
                     await refused(context, SegmentUnavailable("a moment"))
 
         broker.read = read
-        async with await client.reader("orders", follow=False) as reader:
+        async with await client.segment_reader("orders", follow=False) as reader:
             assert [message.payload async for message in reader] == [b"%d" % number for number in range(5)]
             with pytest.raises(EndReached):
                 await reader.receive()

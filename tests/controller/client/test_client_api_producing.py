@@ -18,7 +18,7 @@ from controller.client import (
     MessageId,
     MessageTooLarge,
     Position,
-    ProducerOptions,
+    SegmentProducerOptions,
     SendUnconfirmed,
 )
 from controller.client.batches import MAGIC
@@ -49,7 +49,7 @@ def payloads(shelf: Shelf) -> list[bytes]:
 
 def test_messages_go_out_without_waiting_and_are_confirmed_in_their_order() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             assert producer.segment == SEGMENT
             confirmations = [producer.send(b"%d" % number) for number in range(50)]
             sent = [await each for each in confirmations]
@@ -64,7 +64,7 @@ def test_messages_go_out_without_waiting_and_are_confirmed_in_their_order() -> N
 def test_what_was_not_answered_is_sent_again_and_stored_once(cuts: list[int]) -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.cuts = list(cuts)
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             sent = await asyncio.gather(*(producer.send(b"%d" % number) for number in range(30)))
         assert payloads(shelf) == [b"%d" % number for number in range(30)]
         assert [each.id for each in sent] == [MessageId(Position(1, number)) for number in range(30)]
@@ -79,7 +79,7 @@ def test_a_refusal_that_passes_is_sent_again_before_what_follows() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.fails = {2: [SegmentBusy("later")], 3: [SegmentBusy("later"), SegmentBusy("later")]}
         shelf.window = pb.Window(entries_max=4, bytes_max=1 << 20)
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             await asyncio.gather(*(producer.send(b"%d" % number) for number in range(8)))
         assert shelf.opened == 1
         assert shelf.arrived == [0, 1, 2, 3, 2, 3, 3, 4, 5, 6, 7]
@@ -91,7 +91,7 @@ def test_a_refusal_that_passes_is_sent_again_before_what_follows() -> None:
 def test_a_refusal_for_good_is_of_one_message_and_bears_its_type() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.fails = {1: [TxnConflict("it is decided")], 2: [SegmentSealed("no more")]}
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             outcomes = await asyncio.gather(*(producer.send(b"x") for _ in range(4)), return_exceptions=True)
         assert [type(each).__name__ for each in outcomes] == ["Sent", "TxnConflict", "SegmentSealed", "Sent"]
         assert "it is decided" in str(outcomes[1])
@@ -101,7 +101,7 @@ def test_a_refusal_for_good_is_of_one_message_and_bears_its_type() -> None:
 
 def test_no_more_is_under_way_than_the_window_allows() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             await asyncio.gather(*(producer.send(b"x") for _ in range(40)))
         assert shelf.greatest_request == 3
         assert len(shelf.stored) == 40
@@ -112,7 +112,7 @@ def test_no_more_is_under_way_than_the_window_allows() -> None:
 def test_a_large_message_goes_alone_through_a_small_window() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.window = pb.Window(entries_max=10, bytes_max=10)
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             await asyncio.gather(*(producer.send(bytes(100)) for _ in range(3)))
         assert shelf.greatest_request == 1
 
@@ -132,7 +132,7 @@ def test_a_redirect_is_followed_and_an_owner_of_an_earlier_term_is_not_believed(
             first.streams["Produce"] = redirect
             second.streams["Produce"] = new.produce
             first.others = [second.address]
-            async with await client_of(first) as client, await client.producer("orders") as producer:
+            async with await client_of(first) as client, await client.segment_producer("orders") as producer:
                 await producer.send(b"one")
                 assert payloads(new) == [b"one"]
                 # The second one goes, and the first one believes that it still is what it was long ago.
@@ -164,9 +164,9 @@ def test_the_segment_is_created_on_first_use_if_that_is_wanted() -> None:
         broker.streams["Produce"] = absent
         broker.single["CreateSegment"] = create
         with pytest.raises(NoSuchSegment, match="never heard of"):
-            await client.producer("orders", create=False)
+            await client.segment_producer("orders", create=False)
         assert broker.asked("CreateSegment") == []
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             await producer.send(b"x")
         assert [each.segment for each in broker.asked("CreateSegment")] == [SEGMENT]
 
@@ -176,8 +176,8 @@ def test_the_segment_is_created_on_first_use_if_that_is_wanted() -> None:
 def test_messages_that_wait_share_entries() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.cuts = [1]
-        options = ProducerOptions(batch_messages_max=4)
-        async with await client.producer("orders", options=options) as producer:
+        options = SegmentProducerOptions(batch_messages_max=4)
+        async with await client.segment_producer("orders", options=options) as producer:
             sent = await asyncio.gather(*(producer.send(b"%d" % n, properties={"n": str(n)}) for n in range(9)))
         assert [each.sequence_id for each in sent] == list(range(9))
         places = [each.id for each in sent if each.id is not None]
@@ -196,8 +196,8 @@ def test_messages_that_wait_share_entries() -> None:
 def test_too_much_that_is_not_confirmed_is_refused_and_room_is_waited_for() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.holds.clear()
-        options = ProducerOptions(pending_messages_max=5)
-        async with await client.producer("orders", options=options) as producer:
+        options = SegmentProducerOptions(pending_messages_max=5)
+        async with await client.segment_producer("orders", options=options) as producer:
             first = [producer.send(b"x") for _ in range(5)]
             with pytest.raises(ClientBusy, match="pending_messages_max"):
                 producer.send(b"x")
@@ -214,12 +214,12 @@ def test_bad_input_never_leaves() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         for topic in ("", "  ", "segment://a/b", "a/b", "weather://a/b/c", "segment://a/b/c/9-1-2"):
             with pytest.raises(InvalidRequest):
-                await client.producer(topic)
+                await client.segment_producer(topic)
         with pytest.raises(InvalidRequest, match="first_sequence_id"):
-            await client.producer("orders", first_sequence_id=3)
+            await client.segment_producer("orders", first_sequence_id=3)
         with pytest.raises(InvalidRequest, match="64 bytes"):
-            await client.producer("orders", name="n" * 65)
-        async with await client.producer("orders") as producer:
+            await client.segment_producer("orders", name="n" * 65)
+        async with await client.segment_producer("orders") as producer:
             with pytest.raises(MessageTooLarge, match="entry_bytes_max"):
                 producer.send(bytes(LIMITS.entry_bytes_max))
             with pytest.raises(InvalidRequest, match="bytes are expected"):
@@ -237,9 +237,9 @@ def test_bad_input_never_leaves() -> None:
 
 def test_a_named_producer_goes_on_where_it_was() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async with await client.producer("orders", name="importer", first_sequence_id=100) as producer:
+        async with await client.segment_producer("orders", name="importer", first_sequence_id=100) as producer:
             assert (await producer.send(b"a")).sequence_id == 100
-        async with await client.producer("orders", name="importer") as producer:
+        async with await client.segment_producer("orders", name="importer") as producer:
             again = await producer.send(b"a", sequence_id=100)
             assert again.is_duplicate
             with pytest.raises(InvalidRequest, match="from 101 on"):
@@ -253,7 +253,8 @@ def test_a_named_producer_goes_on_where_it_was() -> None:
 def test_without_an_answer_it_is_told_whether_anything_can_have_happened() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.holds.clear()
-        async with await client.producer("orders", options=ProducerOptions(pending_messages_max=2)) as producer:
+        options = SegmentProducerOptions(pending_messages_max=2)
+        async with await client.segment_producer("orders", options=options) as producer:
             one = producer.send(b"one")
             while not shelf.arrived:
                 await asyncio.sleep(0)
@@ -273,7 +274,7 @@ def test_without_an_answer_it_is_told_whether_anything_can_have_happened() -> No
 def test_what_is_refused_to_the_end_says_why() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.fails = {0: [SegmentBusy("too many producers")] * 50}
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             with pytest.raises(SendUnconfirmed, match="too many producers"):
                 await producer.send(b"x")
         assert len(shelf.arrived) > 1
@@ -290,7 +291,7 @@ def test_a_producer_that_another_one_replaces_ends() -> None:
                 yield pb.ProduceResponse(opened=pb.ProducerOpened(term=1, window=shelf.window))
 
         broker.streams["Produce"] = replaced
-        async with await client.producer("orders", name="a", first_sequence_id=0) as producer:
+        async with await client.segment_producer("orders", name="a", first_sequence_id=0) as producer:
             with pytest.raises(ProducerReplaced, match="by another one"):
                 await producer.send(b"x")
             with pytest.raises(ProducerReplaced):

@@ -67,7 +67,7 @@ def outcomes(broker: ScriptedBroker) -> list[int]:
 
 def test_a_block_commits_at_its_end_when_everything_in_it_is_confirmed() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             shelf.holds.clear()
 
             async def block() -> None:
@@ -92,7 +92,7 @@ def test_a_block_commits_at_its_end_when_everything_in_it_is_confirmed() -> None
 def test_a_failed_operation_keeps_the_transaction_from_committing() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.fails = {1: [TxnConflict("somebody was faster")]}
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             txn = await client.begin()
             producer.send(b"one", txn=txn)
             producer.send(b"two", txn=txn)
@@ -109,7 +109,7 @@ def test_h16_a_send_that_had_to_be_repeated_does_not_poison_its_transaction() ->
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.cuts = [2]
         shelf.fails = {3: [SegmentBusy("later")]}
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             async with client.transaction() as txn:
                 for _ in range(5):
                     producer.send(b"x", txn=txn)
@@ -194,7 +194,7 @@ def test_an_abort_tells_whether_it_came_too_late() -> None:
 
 def test_its_time_is_over_here_as_well() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             txn = await client.begin(timeout_ms=30)
             while txn.state is TransactionState.OPEN:
                 await asyncio.sleep(0.001)
@@ -214,7 +214,7 @@ def test_its_time_is_over_here_as_well() -> None:
 def test_an_operation_without_an_outcome_times_the_commit_out() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.holds.clear()
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             txn = await client.begin(timeout_ms=50)
             producer.send(b"x", txn=txn)
             with pytest.raises(TxnTimedOut, match="under way"):
@@ -273,7 +273,7 @@ def test_a_commit_that_is_cancelled_aborts_at_the_side() -> None:
                 txns.append(txn)
                 producer.send(b"x", txn=txn)
 
-        async with await client.producer("orders") as producer:
+        async with await client.segment_producer("orders") as producer:
             working = asyncio.create_task(block())
             while not (txns and state_of(txns[0]) is TransactionState.COMMITTING):
                 await asyncio.sleep(0)

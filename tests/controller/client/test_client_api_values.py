@@ -6,18 +6,21 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from client_api_counter import delivery_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.client import InvalidRequest, MessageId, Position
 from controller.client.batches import Content, pack, unpack
+from controller.client.compression import Compression
 from controller.client.connections import Connections
 from controller.client.names import segment_of
-from controller.client.outbox import Outbox, Outgoing, Packing, Parcel
 from controller.client.routes import BROKERS_MAX, OWNERS_MAX, Routes
-from controller.client.settings import Security, settings_of
+from controller.client.segment.outbox import Outbox, Outgoing, Packing, Parcel
+from controller.client.settings import settings_of
 from controller.pb import broker_pb2 as pb
 from metastore.clock import ManualClock
+from metastore.dialling import Security
 
 
 def test_what_a_url_says() -> None:
@@ -68,45 +71,40 @@ def test_ids_are_read_as_they_are_written() -> None:
             MessageId.parse(text)
 
 
-def test_a_token_is_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text("first\n")
-    clock = ManualClock()
-    connections = Connections(Security(token_file=path), clock)
-    assert connections._token.headers() == (("authorization", "Bearer first"),)
-    path.write_text("second")
-    assert connections._token.headers() == (("authorization", "Bearer first"),)
-    clock.advance_ms(1_000)
-    assert connections._token.headers() == (("authorization", "Bearer second"),)
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="no bearer token"):
-        Connections(Security(token_file=Path(__file__)), clock)
+        Connections(Security(token_file=Path(__file__)), ManualClock())
     with pytest.raises(InvalidRequest, match="cannot read"):
-        Connections(Security(ca_file=tmp_path / "none"), clock)
+        Connections(Security(ca_file=tmp_path / "none"), ManualClock())
 
 
+TEXTS = st.text(max_size=3)
 CONTENTS = st.lists(
-    st.builds(Content, st.binary(max_size=20), st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
+    st.builds(
+        Content,
+        st.binary(max_size=20),
+        st.dictionaries(TEXTS, TEXTS, max_size=2),
+        st.none() | TEXTS,
+        st.integers(0, (1 << 64) - 1),
+    ),
     min_size=1,
     max_size=20,
 )
 
 
-@given(contents=CONTENTS, data=st.data())
-def test_what_is_put_together_comes_apart(contents: list[Content], data: st.DataObject) -> None:
+@given(contents=CONTENTS, compression=st.sampled_from(Compression), data=st.data())
+def test_what_is_put_together_comes_apart(
+    contents: list[Content], compression: Compression, data: st.DataObject
+) -> None:
     gone = data.draw(st.sets(st.integers(0, len(contents) - 1))) if len(contents) > 1 else set()
     bits = sum(1 << index for index in gone).to_bytes(3, "little") if gone else b""
-    payload, properties = pack(contents)
-    delivery = pb.Delivery(
-        position=pb.Position(ledger=1, entry=2),
-        payload=payload,
-        properties=properties,
-        sequence_id=100,
-        message_count=len(contents),
-        acknowledged=bits,
-    )
+    delivery = delivery_of(pack(contents, range(100, 100 + len(contents)), compression), acknowledged=bits)
     unpacked = unpack("s", delivery)
-    assert [(each.id.batch_index, each.sequence_id, each.payload, each.properties) for each in unpacked] == [
-        (index, 100 + index, content.payload, content.properties)
+    assert [(each.id.batch_index, each.sequence_id, each.damage) for each in unpacked] == [
+        (index, 100 + index, "") for index in range(len(contents)) if index not in gone
+    ]
+    assert [Content(each.payload, each.properties, each.key, each.event_ms) for each in unpacked] == [
+        content
         for index, content in enumerate(contents)
         if index not in gone
     ]
@@ -171,13 +169,13 @@ def test_whatever_happens_each_message_is_stored_once_or_given_up(
                 assert stored.setdefault(numbers[0], numbers) == numbers, "an entry keeps its messages"
             for message in parcel.messages:
                 if not message.outcome.done():
-                    message.outcome.set_result(None)  # type: ignore[arg-type]
+                    message.outcome.set_result(None)
             outbox.forget(parcel)
 
         for event in events:
             if event == "add":
                 content = Content(b"x", {})
-                messages.append(Outgoing(len(messages), content, "", loop.create_future(), content.size_bytes, 0.0))
+                messages.append(Outgoing(len(messages), content, "", loop.create_future(), 0.0))
                 outbox.add(messages[-1])
             elif event == "take":
                 take()

@@ -17,10 +17,10 @@ from controller.client import (
     LATEST,
     Client,
     ClientClosed,
-    Consumer,
     EndReached,
     MessageId,
-    ProducerOptions,
+    SegmentConsumer,
+    SegmentProducerOptions,
     SubscriptionKind,
     TransactionState,
     connect,
@@ -50,12 +50,12 @@ def run(scenario: Callable[[Client], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-async def taken(consumer: Consumer, count: int) -> list[bytes]:
+async def taken(consumer: SegmentConsumer, count: int) -> list[bytes]:
     return [(await consumer.receive(10_000)).payload for _ in range(count)]
 
 
 async def read(client: Client, topic: str) -> list[bytes]:
-    async with await client.reader(topic, follow=False) as reader:
+    async with await client.segment_reader(topic, follow=False) as reader:
         return [message.payload async for message in reader]
 
 
@@ -75,7 +75,7 @@ async def broker(store: str, listen: str = "127.0.0.1:0", advertise: str | None 
 
 def test_two_topics_change_together_or_not_at_all() -> None:
     async def scenario(client: Client) -> None:
-        left, right = await client.producer("left"), await client.producer("tenant/space/right")
+        left, right = await client.segment_producer("left"), await client.segment_producer("tenant/space/right")
         txn = await client.begin()
         await asyncio.gather(left.send(b"no", txn=txn), right.send(b"no", txn=txn))
         await txn.abort()
@@ -84,7 +84,7 @@ def test_two_topics_change_together_or_not_at_all() -> None:
             assert await read(client, "left") == []
         assert await client.outcome(txn.id) is TxnState.COMMITTED
         for topic in ("left", "tenant/space/right"):
-            async with await client.subscribe(topic, "s", start=EARLIEST) as consumer:
+            async with await client.segment_consumer(topic, "s", start=EARLIEST) as consumer:
                 message = await consumer.receive(10_000)
                 assert (message.payload, message.txn_id) == (b"yes", txn.id)
 
@@ -94,8 +94,8 @@ def test_two_topics_change_together_or_not_at_all() -> None:
 @pytest.mark.parametrize("is_cumulative", [False, True], ids=["one by one", "cumulative"])
 def test_an_abort_gives_back_and_leaves_nothing_behind(is_cumulative: bool) -> None:
     async def scenario(client: Client) -> None:
-        producer = await client.producer("orders")
-        consumer = await client.subscribe("orders", "s", start=EARLIEST)
+        producer = await client.segment_producer("orders")
+        consumer = await client.segment_consumer("orders", "s", start=EARLIEST)
         await asyncio.gather(*(producer.send(b"%d" % number) for number in range(5)))
         for attempt in range(3):
             messages = sorted([await consumer.receive(10_000) for _ in range(5)], key=lambda message: message.id)
@@ -121,8 +121,8 @@ def test_an_abort_gives_back_and_leaves_nothing_behind(is_cumulative: bool) -> N
 
 def test_two_transactions_never_both_get_one_message() -> None:
     async def scenario(client: Client) -> None:
-        await (await client.producer("orders")).send(b"x")
-        consumer = await client.subscribe("orders", "s", start=EARLIEST)
+        await (await client.segment_producer("orders")).send(b"x")
+        consumer = await client.segment_consumer("orders", "s", start=EARLIEST)
         message = await consumer.receive(10_000)
         first, second = await client.begin(), await client.begin()
         await consumer.acknowledge(message, txn=first)
@@ -139,17 +139,17 @@ def test_two_transactions_never_both_get_one_message() -> None:
 
 def test_messages_of_batches_are_acknowledged_one_by_one() -> None:
     async def scenario(client: Client) -> None:
-        options = ProducerOptions(batch_messages_max=4, linger_ms=1)
-        async with await client.producer("orders", options=options) as producer:
+        options = SegmentProducerOptions(batch_messages_max=4, linger_ms=1)
+        async with await client.segment_producer("orders", options=options) as producer:
             sent = await asyncio.gather(*(producer.send(b"%d" % number) for number in range(4)))
         assert len({each.id.position for each in sent if each.id is not None}) == 1
-        async with await client.subscribe("orders", "s", start=EARLIEST) as consumer:
+        async with await client.segment_consumer("orders", "s", start=EARLIEST) as consumer:
             messages = [await consumer.receive(10_000) for _ in range(4)]
             await consumer.acknowledge(messages[1])
             async with client.transaction() as txn:
                 await consumer.acknowledge(messages[3], txn=txn)
             await consumer.acknowledge_cumulative(messages[0])
-        async with await client.subscribe("orders", "s") as consumer:
+        async with await client.segment_consumer("orders", "s") as consumer:
             assert await taken(consumer, 1) == [b"2"]
 
     run(scenario)
@@ -157,11 +157,11 @@ def test_messages_of_batches_are_acknowledged_one_by_one() -> None:
 
 def test_seek_seal_trim_and_the_end() -> None:
     async def scenario(client: Client) -> None:
-        producer = await client.producer("orders")
+        producer = await client.segment_producer("orders")
         sent = [await producer.send(b"%d" % number) for number in range(4)]
         assert sent[2].id is not None
         place = MessageId.parse(str(sent[2].id))
-        async with await client.subscribe("orders", "s", start=LATEST) as consumer:
+        async with await client.segment_consumer("orders", "s", start=LATEST) as consumer:
             await consumer.seek(place)
             assert await taken(consumer, 2) == [b"2", b"3"]
             await consumer.seek(EARLIEST)
@@ -175,7 +175,7 @@ def test_seek_seal_trim_and_the_end() -> None:
                 await consumer.receive(10_000)
             await consumer.unsubscribe()
         with pytest.raises(EndReached):
-            await (await client.reader("orders", start=LATEST)).receive(10_000)
+            await (await client.segment_reader("orders", start=LATEST)).receive(10_000)
         await client.segments.trim("orders", place)
         stats = await client.segments.stats("orders")
         assert stats.is_sealed
@@ -183,7 +183,7 @@ def test_seek_seal_trim_and_the_end() -> None:
         assert [each async for each in client.segments.list()] == [producer.segment]
         await client.segments.delete("orders")
         with pytest.raises(NoSuchSegment):
-            await client.reader("orders")
+            await client.segment_reader("orders")
 
     run(scenario)
 
@@ -194,9 +194,9 @@ def test_what_was_written_is_there_when_it_is_opened_again(logs: str, tmp_path: 
         data_dir = tmp_path / "segments" if logs == "local" else None
         for number in range(3):
             async with await embedded(f"lmdb://{tmp_path}/store", data_dir=data_dir) as client:
-                async with await client.producer("orders") as producer, client.transaction() as txn:
+                async with await client.segment_producer("orders") as producer, client.transaction() as txn:
                     producer.send(b"%d" % number, txn=txn)
-                async with await client.subscribe("orders", "s", start=EARLIEST) as consumer:
+                async with await client.segment_consumer("orders", "s", start=EARLIEST) as consumer:
                     message = await consumer.receive(10_000)
                     assert message.payload == b"%d" % number
                     await consumer.acknowledge(message)
@@ -226,7 +226,7 @@ def test_a_broker_that_wants_tokens_lets_in_who_has_one(tmp_path: Path) -> None:
                 await connect(f"{url}?token_file={tmp_path}/bob") as bob,
             ):
                 theirs = await ann.begin()
-                producer = await bob.producer("orders")
+                producer = await bob.segment_producer("orders")
                 with pytest.raises(NotTheOwner, match=str(theirs.id)):
                     await producer.send(b"x", txn=theirs)
                 await theirs.abort()
@@ -236,13 +236,13 @@ def test_a_broker_that_wants_tokens_lets_in_who_has_one(tmp_path: Path) -> None:
 
 def test_kinds_of_subscriptions() -> None:
     async def scenario(client: Client) -> None:
-        producer = await client.producer("orders")
-        first = await client.subscribe("orders", "one", start=EARLIEST)
+        producer = await client.segment_producer("orders")
+        first = await client.segment_consumer("orders", "one", start=EARLIEST)
         with pytest.raises(ConsumerBusy):
-            await client.subscribe("orders", "one")
+            await client.segment_consumer("orders", "one")
         await first.close()
         shared = [
-            await client.subscribe("orders", "many", start=EARLIEST, kind=SubscriptionKind.SHARED, prefetch=1)
+            await client.segment_consumer("orders", "many", start=EARLIEST, kind=SubscriptionKind.SHARED, prefetch=1)
             for _ in range(2)
         ]
         await asyncio.gather(*(producer.send(b"%d" % number) for number in range(2)))
@@ -257,8 +257,8 @@ def test_outcomes_of_what_is_not_there_and_a_client_that_is_closed() -> None:
         async with await embedded(new_store()) as client:
             with pytest.raises(TxnNotFound, match="md_0_7"):
                 await client.outcome("md_0_7")
-            producer = await client.producer("orders")
-            consumer = await client.subscribe("orders", "s")
+            producer = await client.segment_producer("orders")
+            consumer = await client.segment_consumer("orders", "s")
             waiting = asyncio.create_task(consumer.receive())
             await asyncio.sleep(0)
         with pytest.raises(ClientClosed):
@@ -284,7 +284,7 @@ def test_connections_that_break_anywhere_double_nothing_and_lose_nothing(seed: i
             broker(new_store(), listen, proxy.address),
             await connect(f"tidemark://{listen}") as direct,
         ):
-            source = await direct.producer("in")
+            source = await direct.segment_producer("in")
             await asyncio.gather(*(source.send(b"%d" % number) for number in range(60)))
             for _ in range(8):
                 way, count = choice.choice(list(Way)), choice.randrange(300, 3_000)
@@ -304,8 +304,8 @@ def test_another_broker_takes_over_and_the_client_goes_on() -> None:
         async with broker(store) as second:
             async with broker(store) as first:
                 client = await connect(f"tidemark://{first.address},{second.address}")
-                producer = await client.producer("orders")
-                consumer = await client.subscribe("orders", "s", start=EARLIEST)
+                producer = await client.segment_producer("orders")
+                consumer = await client.segment_consumer("orders", "s", start=EARLIEST)
                 txn = await client.begin()
                 await producer.send(b"before", txn=txn)
             await producer.send(b"behind", txn=txn)
@@ -317,8 +317,8 @@ def test_another_broker_takes_over_and_the_client_goes_on() -> None:
 
 
 async def _transform(client: Client, count: int) -> None:
-    consumer = await client.subscribe("in", "s", start=EARLIEST)
-    producer = await client.producer("out")
+    consumer = await client.segment_consumer("in", "s", start=EARLIEST)
+    producer = await client.segment_producer("out")
     done = 0
     while done < count:
         try:

@@ -7,15 +7,15 @@ knows itself what has to be said again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import grpc.aio
 from google.protobuf.message import Message
 
 from controller.client.caller import PASSING, Caller, failures_told
-from controller.client.connections import AnswerCall, StreamCall, is_cancelled, send
 from controller.client.errors import BrokersUnavailable, ClientClosed
-from controller.client.protocol import Method
+from metastore.dialling import AnswerCall, Method, StreamCall, is_cancelled, send
 from txn.model.errors import SegmentUnavailable, TxnError, TxnRetriable
 
 Q = TypeVar("Q", bound=Message)
@@ -49,12 +49,22 @@ class Party(Protocol[Q_co, A_contra]):
 class Lane(Generic[Q, A]):
     """One stream after the other, until the party is done or the broker refuses it for good."""
 
-    def __init__(self, caller: Caller, segment: str, method: Method[Q, A], party: Party[Q, A], what: str) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        segment: str,
+        method: Method[Q, A],
+        party: Party[Q, A],
+        what: str,
+        outlives: Callable[[TxnError], bool] = lambda _: False,
+    ) -> None:
         self._caller = caller
         self._segment = segment
         self._method = method
         self._party = party
         self._what = what
+        self._outlives = outlives
+        """Whether another stream is worth trying after an error that does not pass by itself."""
         self._term = 0
         self._way = caller.way(segment)
         self._call: StreamCall[Q, A] | AnswerCall[Q, A] | None = None
@@ -107,12 +117,16 @@ class Lane(Generic[Q, A]):
             try:
                 await self._converse(address)
                 return
-            except TxnRetriable as error:
-                if not self._opened.is_set() and not isinstance(error, PASSING):
-                    raise  # whoever opens it is told; what has been open waits for its place
+            except TxnError as error:
+                if not (self._is_passing(error) or self._outlives(error)):
+                    raise
                 self._party.interrupt()
                 if not self._is_restarting:
                     await self._way.turn(address, error)
+
+    def _is_passing(self, error: TxnError) -> bool:
+        """Whoever opens it is told of what may take long; what has been open waits for its place."""
+        return isinstance(error, PASSING) or (isinstance(error, TxnRetriable) and self._opened.is_set())
 
     async def _converse(self, address: str) -> None:
         """One stream, from its beginning to its end. Returns when the party is done."""

@@ -7,10 +7,10 @@ then, so that nothing is handed out twice by this side; and what the application
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
-from controller.client.acks import Acknowledging, Acks, cumulative, individual
 from controller.client.batches import unpack
 from controller.client.caller import PASSING, Caller
 from controller.client.confirmations import Confirmation, fail
@@ -24,29 +24,43 @@ from controller.client.errors import (
     InvalidRequest,
 )
 from controller.client.failures import error_of_answer
-from controller.client.inbox import Inbox
-from controller.client.lane import Lane, as_error
 from controller.client.protocol import CONSUME, DELETE_SUBSCRIPTION, SEEK
+from controller.client.segment.acks import Acknowledging, Acks, cumulative, individual
+from controller.client.segment.credits import BYTES_MAX, ENTRIES_MAX, Budget
+from controller.client.segment.inbox import Inbox
+from controller.client.segment.member import SegmentMember
 from controller.client.transaction import Transaction
-from controller.client.values import Message, Start, SubscriptionKind, bound_of, position_of
+from controller.client.values import Message, MessageId, Start, SubscriptionKind, bound_of, position_of
+from controller.layout import HashRange
 from controller.pb import broker_pb2 as pb
 from metastore.coordination import Backoff
 from txn.model.position import Position
+
+T = TypeVar("T")
 
 ACKS_PENDING_MAX = 10_000
 """Acknowledgements of one consumer that are not answered."""
 NACKS_PENDING_MAX = 100_000
 """Entries that are given back and not sent yet."""
 
+
+class Assigned(NamedTuple):
+    """A division of a topic's segments among consumers; of two, the greater one is newer."""
+
+    term: int
+    generation: int
+
+
 _KINDS = {
     SubscriptionKind.EXCLUSIVE: pb.EXCLUSIVE,
     SubscriptionKind.SHARED: pb.SHARED,
     SubscriptionKind.FAILOVER: pb.FAILOVER,
+    SubscriptionKind.KEY_SHARED: pb.KEY_SHARED,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerOptions:
+class SegmentConsumerOptions:
     """How a consumer receives."""
 
     kind: SubscriptionKind = SubscriptionKind.EXCLUSIVE
@@ -54,49 +68,63 @@ class ConsumerOptions:
     """Where the subscription begins if there is none yet; None: it has to exist."""
     name: str = ""
     """For statistics."""
-    prefetch: int = 1_000
+    prefetch: int = ENTRIES_MAX
     """How many entries may come ahead of being asked for."""
+    prefetch_bytes: int = BYTES_MAX
+    """And how many bytes. One entry may be larger."""
+    buckets: tuple[HashRange, ...] = ()
+    """All buckets of the segment, for KEY_SHARED."""
+    assigned: Assigned | None = None
+    """The division of a topic's segments by which it is here."""
+    replaces: bool = False
+    """Whether consumers of an older division have to go."""
 
 
-class Consumer:
-    """Receives from one subscription of one segment. A context manager that closes it; an iterator of messages."""
+def _nothing() -> None:
+    return
+
+
+class SegmentConsumer(SegmentMember):
+    """Receives from one subscription of one segment. An iterator of messages."""
 
     def __init__(
-        self, caller: Caller, limits: pb.Limits, segment: str, subscription: str, options: ConsumerOptions
+        self,
+        caller: Caller,
+        limits: pb.Limits,
+        segment: str,
+        subscription: str,
+        options: SegmentConsumerOptions,
+        *,
+        budget: Budget | None = None,
+        arrived: Callable[[], None] = _nothing,
     ) -> None:
+        """With a `budget` it is one of several that share it. `arrived` is called when there is something to take."""
         if not 1 <= options.prefetch <= limits.permits_max:
             raise InvalidRequest(f"prefetch={options.prefetch}: 1 to {limits.permits_max} (permits_max of the broker)")
-        self.segment = segment
+        super().__init__(caller, segment, f"consumer of {subscription!r} of {segment}")
         self.subscription = subscription
-        self._caller = caller
         self._limits = limits
         self._options = options
         self._inbox = Inbox()
         self._acks = Acks()
         self._deadlines = Deadlines(self._acks.unanswered, self._give_up)
         self._nacks: dict[Position, None] = {}
-        self._used = 0
-        """Entries that were handed out and not replaced by permits."""
-        self._permits = 0
+        self._tell_arrived = arrived
         self._backoff = Backoff(caller.pace)
         self._must_pause = False
         self._to_say = asyncio.Event()
+        own = budget or Budget(options.prefetch, options.prefetch_bytes)
+        self._allowance = own.join(self._to_say.set)
         self._arrived = asyncio.Event()
+        self._epoch = 0
+        """Of what was delivered last in this stream; what came before with a smaller one is void."""
+        self.turn = 0
+        """How often delivery has begun anew: what is taken is of the last time."""
+        self._is_quiet = False
         self._is_seeking = False
         self._has_ended = False
         self._is_closing = False
-        self._ended: BaseException | None = None
-        self._lane = Lane(caller, segment, CONSUME, self, f"consumer of {subscription!r} of {segment}")
-        self._lane.task.add_done_callback(self._end)
-
-    @property
-    def running(self) -> asyncio.Task[None]:
-        """Ends with it."""
-        return self._lane.task
-
-    async def wait_opened(self) -> None:
-        """Returns when a broker has accepted it."""
-        await self._lane.wait_opened(self._caller.request_timeout_s)
+        self._start(CONSUME, self)
 
     # -- receiving
 
@@ -104,7 +132,7 @@ class Consumer:
         """The next message; TimeoutError if none comes in time, EndReached if none will ever come."""
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
-                message = self._next()
+                message = self.take()
                 if message is not None:
                     return message
                 self._check_goes_on()
@@ -114,7 +142,7 @@ class Consumer:
     async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[Message]:
         """Waits for one message, and brings what else is there, up to so many."""
         messages = [await self.receive(timeout_ms)]
-        while len(messages) < messages_max and (message := self._next()) is not None:
+        while len(messages) < messages_max and (message := self.take()) is not None:
             messages.append(message)
         return messages
 
@@ -126,22 +154,37 @@ class Consumer:
                 return
             yield message
 
-    def _next(self) -> Message | None:
-        taken = None if self._is_seeking else self._inbox.take()
-        if taken is None:
-            return None
-        message, is_last = taken
-        if is_last:
-            self._use(1)
-        return message
+    def take(self) -> Message | None:
+        """The next message, if it is there."""
+        return None if self._is_seeking else self._freeing(self._inbox.take)
 
-    def _use(self, entries: int) -> None:
-        """So many entries made room; when it is worth a request, others may come."""
-        self._used += entries
-        if self._used * 2 >= self._options.prefetch:
-            self._permits += self._used
-            self._used = 0
-            self._to_say.set()
+    @property
+    def is_through(self) -> bool:
+        """Whether the segment is sealed, and everything in it acknowledged; somebody may put the subscription back."""
+        return self._has_ended and not len(self._inbox)
+
+    def assigned_by(self, division: Assigned) -> None:
+        """A newer division has left it its segment: another stream says so."""
+        self._options = replace(self._options, assigned=division)
+
+    def renew(self) -> None:
+        """Somebody has put the subscription elsewhere: what has come, and what is on its way, is from before."""
+        self._freeing(self._inbox.clear)
+        self._lane.restart()
+
+    def quiet(self) -> None:
+        """Receives no more; what was received can be acknowledged still."""
+        self._is_quiet = True
+        self._freeing(self._inbox.clear)
+
+    def _freeing(self, work: Callable[[], T]) -> T:
+        """Does something that may take entries out; there is room for others then."""
+        entries, size_bytes = len(self._inbox), self._inbox.size_bytes
+        result = work()
+        gone = entries - len(self._inbox)
+        if gone:
+            self._allowance.taken(gone, size_bytes - self._inbox.size_bytes)
+        return result
 
     def _check_goes_on(self) -> None:
         if self._ended is not None:
@@ -176,11 +219,17 @@ class Consumer:
     def negative_acknowledge(self, *messages: Message) -> None:
         """Gives these messages back: they are delivered again, here or to others, with the rest of their entries."""
         self._check_acks(messages)
-        if len(self._nacks) + len(messages) > NACKS_PENDING_MAX:
-            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
         positions = {message.id.position for message in messages}
-        _, gone = self._inbox.drop(lambda message: message.id.position in positions)
-        self._use(gone)
+        self._ask_again(lambda message: message.id.position in positions, positions)
+
+    def ask_again(self, ids: Collection[MessageId]) -> None:
+        """The same, but that of their entries what waits here still waits; for whoever tells copies by himself."""
+        self._ask_again(lambda message: message.id in ids, {each.position for each in ids})
+
+    def _ask_again(self, is_dropped: Callable[[Message], bool], positions: set[Position]) -> None:
+        if len(self._nacks) + len(positions) > NACKS_PENDING_MAX:
+            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
+        self._freeing(lambda: self._inbox.drop(is_dropped))
         self._give_back(positions)
 
     def _check_acks(self, messages: Sequence[Message]) -> None:
@@ -205,8 +254,7 @@ class Consumer:
         self._deadlines.watch(ack.due_s)
         if txn is not None:
             txn.register(ack.outcome)
-        ack.held_back, gone = self._inbox.drop(ack.is_about)
-        self._use(gone)
+        ack.held_back = self._freeing(lambda: self._inbox.drop(ack.is_about))
         self._to_say.set()
         return Confirmation(ack.outcome)
 
@@ -229,7 +277,7 @@ class Consumer:
             await self._caller.call(SEEK, request, f"seek in {self.subscription!r}", segment=self.segment)
         finally:
             self._is_seeking = False
-            self._inbox.clear()
+            self._freeing(self._inbox.clear)
             self._lane.restart()  # what was on its way is from before
 
     async def unsubscribe(self) -> None:
@@ -244,17 +292,14 @@ class Consumer:
         self._to_say.set()
         await self._lane.stop(self._caller.request_timeout_s)
 
-    async def __aenter__(self) -> Consumer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     # -- what goes over the lane
 
     def opening(self) -> pb.ConsumeRequest:
         options = self._options
         start = None if options.start is None else bound_of(options.start)
+        assigned = None
+        if options.assigned is not None:
+            assigned = pb.Assigned(term=options.assigned.term, generation=options.assigned.generation)
         return pb.ConsumeRequest(
             open=pb.OpenConsumer(
                 segment=self.segment,
@@ -262,13 +307,18 @@ class Consumer:
                 consumer=options.name,
                 kind=_KINDS[options.kind],
                 start=start,
+                buckets=[pb.Bucket(start=each.start, end=each.end) for each in options.buckets],
+                assigned=assigned,
+                replaces=options.replaces,
             )
         )
 
     def begin(self, answer: pb.ConsumeResponse) -> int:
         if not answer.HasField("opened"):
             raise BrokerFailed(f"consumer of {self.subscription!r}: the broker answers before it has opened the stream")
-        self._permits, self._used = self._options.prefetch, 0
+        self._allowance.restart()
+        self._epoch = 0
+        self.turn += 1
         return answer.opened.term
 
     async def next_request(self) -> pb.ConsumeRequest | None:
@@ -276,9 +326,9 @@ class Consumer:
             if self._must_pause:
                 await self._backoff.pause()
                 self._must_pause = False
-            if self._permits:
-                permits, self._permits = self._permits, 0
-                return pb.ConsumeRequest(permit=pb.Permit(entries=permits))
+            credit = None if self._is_quiet or self._is_closing else self._allowance.grant()
+            if credit is not None:
+                return pb.ConsumeRequest(permit=pb.Permit(entries=credit.entries, bytes=credit.bytes))
             if self._nacks:
                 return pb.ConsumeRequest(negative_acknowledge=self._take_nacks())
             ack = self._acks.take(self._limits.acknowledges_under_way_max)
@@ -298,10 +348,13 @@ class Consumer:
             self._settle(told)
         if answer.HasField("end"):
             self._has_ended = True
+            self._allowance.rest()
         self._arrived.set()
+        self._tell_arrived()
 
     def interrupt(self) -> None:
         self._inbox.clear()
+        self._allowance.restart()
         self._nacks.clear()
         self._acks.interrupt()
         self._has_ended = False
@@ -317,8 +370,16 @@ class Consumer:
 
     def _take_in(self, delivery: pb.Delivery) -> None:
         """An entry has come. Copies of messages that are being acknowledged are held back."""
-        if self._is_seeking:
+        size_bytes = len(delivery.payload)
+        self._allowance.arrived(size_bytes)
+        if self._is_seeking or self._is_quiet:
+            self._allowance.taken(1, size_bytes)
             return
+        if delivery.epoch > self._epoch:
+            self._epoch = delivery.epoch
+            if self._options.kind is not SubscriptionKind.SHARED:
+                self._freeing(self._inbox.clear)
+                self.turn += 1
         position = position_of(delivery.position)
         kept = []
         for message in unpack(self.segment, delivery):
@@ -327,9 +388,9 @@ class Consumer:
                 kept.append(message)
             else:
                 ack.held_back.add(position)
-        self._inbox.add(position, kept)
+        self._inbox.add(position, kept, size_bytes)
         if not kept:
-            self._use(1)
+            self._allowance.taken(1, size_bytes)
 
     def _settle(self, told: pb.Acknowledged) -> None:
         ack = self._acks.answered(told.request_id)
@@ -346,11 +407,12 @@ class Consumer:
         elif not ack.outcome.done():
             ack.outcome.set_result(None)
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, error: BaseException) -> None:
         """The lane has ended: nothing more comes, and nothing more is answered."""
-        self._ended = as_error(task, f"consumer of {self.subscription!r} of {self.segment}")
         self._deadlines.stop()
         for ack in self._acks.unanswered():
-            fail(ack.outcome, self._ended)
+            fail(ack.outcome, error)
         self._inbox.clear()
+        self._allowance.leave()
         self._arrived.set()
+        self._tell_arrived()

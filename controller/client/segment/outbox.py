@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from controller.client.batches import Content, pack
-from controller.client.values import Sent
+from controller.client.compression import Compression
+from controller.client.errors import InvalidRequest, MessageTooLarge
 from controller.pb import broker_pb2 as pb
 
 SEND_OVERHEAD_BYTES = 160
 """What an entry takes in a request beside its payload and properties; estimated from above."""
+
+
+NO_HASH = -1
+"""Of a message of which no hash is told: nobody shares its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,28 @@ class Packing:
     batch_bytes_max: int
     sends_per_request_max: int
     request_bytes_max: int
+    compression: Compression = Compression.NONE
+    has_gaps: bool = False
+    """Whether numbers that an entry leaves out are those of messages elsewhere."""
+
+    @classmethod
+    def within(
+        cls,
+        limits: pb.Limits,
+        batch_messages_max: int,
+        batch_bytes_max: int,
+        compression: Compression = Compression.NONE,
+        has_gaps: bool = False,
+    ) -> Packing:
+        """As far as the broker allows."""
+        return cls(
+            min(batch_messages_max, limits.message_count_max),
+            min(batch_bytes_max, limits.entry_bytes_max // 2),
+            limits.sends_per_request_max,
+            limits.request_bytes_max // 2,
+            compression,
+            has_gaps,
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +68,19 @@ class Outgoing:
     sequence_id: int
     content: Content
     txn_id: str
-    outcome: asyncio.Future[Sent]
-    size_bytes: int
+    outcome: asyncio.Future[Any]
+    """What it was sent as is for the producer to say."""
     due_s: float
     """When it is given up, by the clock of the event loop."""
+    hash: int = NO_HASH
+    """Of its key, 32 bits."""
+    deliver_at_ms: int = 0
     was_sent: bool = False
     """Whether a broker may have it."""
+    size_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size_bytes = self.content.size_bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -53,22 +88,27 @@ class Parcel:
     """An entry on its way."""
 
     messages: list[Outgoing]
+    compression: Compression = Compression.NONE
+    first: int | None = None
+    """The first number that it takes, where that is not its first message's."""
     send: pb.Send = field(init=False)
     payload_bytes: int = field(init=False)
     size_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         first = self.messages[0]
-        payload, properties = pack([each.content for each in self.messages])
-        self.send = pb.Send(
-            sequence_id=first.sequence_id,
-            payload=payload,
-            properties=properties,
-            txn_id=first.txn_id,
-            message_count=len(self.messages),
-        )
-        self.payload_bytes = len(payload)
+        contents, numbers = [each.content for each in self.messages], [each.sequence_id for each in self.messages]
+        self.send = pack(contents, numbers, self.compression, self.first)
+        self.send.txn_id = first.txn_id
+        self.send.deliver_at_ms = first.deliver_at_ms
+        self.send.key_hashes.extend(each.hash for each in self.messages if each.hash != NO_HASH)
+        self.payload_bytes = len(self.send.payload)
         self.size_bytes = self.send.ByteSize() + SEND_OVERHEAD_BYTES
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a broker may have it."""
+        return self.messages[0].was_sent
 
     @property
     def is_given_up(self) -> bool:
@@ -79,13 +119,17 @@ class Parcel:
 class Outbox:
     """What is not confirmed."""
 
-    def __init__(self, packing: Packing) -> None:
+    def __init__(self, packing: Packing, dropped: Callable[[Outgoing], None] = lambda _: None) -> None:
         self._packing = packing
+        self._dropped = dropped
+        """Told of each message that is not sent because nobody waits for it any more."""
         self._waiting: deque[Outgoing] = deque()
         self._unsent: deque[Parcel] = deque()
         self._sent: deque[Parcel] = deque()
         self._refused: deque[Parcel] = deque()
         self._sent_bytes = 0
+        self._last_number: int | None = None
+        """Of the messages that were put into entries."""
         self._retrying = 0
         """Entries in front that were refused: they go one by one, so that none overtakes another."""
         self.count = 0
@@ -176,9 +220,25 @@ class Outbox:
     def drop_given_up(self) -> None:
         """Makes room: what is next to be sent, and nobody waits for any more, is not sent."""
         while self._unsent and self._unsent[0].is_given_up:
-            self.forget(self._unsent.popleft())
+            parcel = self._unsent.popleft()
+            self.forget(parcel)
+            for message in parcel.messages:
+                self._dropped(message)
         while self._waiting and self._waiting[0].outcome.done():
-            self._count(self._waiting.popleft(), -1)
+            message = self._waiting.popleft()
+            self._count(message, -1)
+            self._dropped(message)
+
+    def recall(self) -> list[Outgoing]:
+        """Takes out what was never sent: all of it is behind what was."""
+        again = deque(parcel for parcel in self._unsent if parcel.was_sent)
+        back = [message for parcel in self._unsent if not parcel.was_sent for message in parcel.messages]
+        back += self._waiting
+        self._unsent = again
+        self._waiting.clear()
+        for message in back:
+            self._count(message, -1)
+        return back
 
     def messages(self) -> Iterator[Outgoing]:
         """Everything that is here."""
@@ -203,7 +263,14 @@ class Outbox:
             message = self._waiting.popleft()
             messages.append(message)
             size += message.size_bytes
-        return Parcel(messages) if messages else None
+        return self._parcel(messages) if messages else None
+
+    def _parcel(self, messages: list[Outgoing]) -> Parcel:
+        """An entry. Where numbers in between are elsewhere, it takes them all: so what a segment has of a producer has
+        no holes, however many segments there are."""
+        first = self._last_number + 1 if self._packing.has_gaps and self._last_number is not None else None
+        self._last_number = messages[-1].sequence_id
+        return Parcel(messages, self._packing.compression, first)
 
     def _belongs(self, messages: list[Outgoing], size: int, message: Outgoing) -> bool:
         """Whether a message can go into an entry with these."""
@@ -214,9 +281,31 @@ class Outbox:
             len(messages) < packing.batch_messages_max
             and size + message.size_bytes <= packing.batch_bytes_max
             and message.txn_id == last.txn_id
-            and message.sequence_id == last.sequence_id + 1
+            and (packing.has_gaps or message.sequence_id == last.sequence_id + 1)
+            and not (message.deliver_at_ms or last.deliver_at_ms)  # they are delivered one by one
         )
 
     def _count(self, message: Outgoing, sign: int) -> None:
         self.count += sign
         self.size_bytes += sign * message.size_bytes
+
+
+def checked_content(
+    limits: pb.Limits, payload: bytes, properties: Mapping[str, str], key: str | None = None, event_ms: int = 0
+) -> Content:
+    """What an application wants to send, if it may be sent."""
+    if len(properties) > limits.properties_max:
+        raise InvalidRequest(
+            f"{len(properties)} properties: at most {limits.properties_max} (properties_max of the broker)"
+        )
+    try:
+        data = bytes(memoryview(payload))
+    except TypeError:
+        raise InvalidRequest(f"a payload of type {type(payload).__name__}: bytes are expected") from None
+    content = Content(data, {str(each): str(properties[each]) for each in properties}, key, event_ms)
+    if content.size_bytes + SEND_OVERHEAD_BYTES > limits.entry_bytes_max:
+        raise MessageTooLarge(
+            f"a message of about {content.size_bytes} bytes, with its properties: at most "
+            f"{limits.entry_bytes_max - SEND_OVERHEAD_BYTES} (entry_bytes_max of the broker)"
+        )
+    return content

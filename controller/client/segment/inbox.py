@@ -15,11 +15,12 @@ from txn.model.position import Position
 class _Entry:
     """An entry with its messages that are left."""
 
-    __slots__ = ("messages", "position")
+    __slots__ = ("messages", "position", "size_bytes")
 
-    def __init__(self, position: Position, messages: deque[Message]) -> None:
+    def __init__(self, position: Position, messages: deque[Message], size_bytes: int) -> None:
         self.position = position
         self.messages = messages
+        self.size_bytes = size_bytes
 
 
 class Inbox:
@@ -27,30 +28,33 @@ class Inbox:
 
     def __init__(self) -> None:
         self._entries: deque[_Entry] = deque()
+        self.size_bytes = 0
+        """Of all entries of which something is left, as they came."""
 
     def __len__(self) -> int:
         """How many entries there are."""
         return len(self._entries)
 
-    def add(self, position: Position, messages: list[Message]) -> None:
+    def add(self, position: Position, messages: list[Message], size_bytes: int) -> None:
         """The last ones to be handed out, unless there are none."""
         if messages:
-            self._entries.append(_Entry(position, deque(messages)))
+            self._entries.append(_Entry(position, deque(messages), size_bytes))
+            self.size_bytes += size_bytes
 
-    def take(self) -> tuple[Message, bool] | None:
-        """The next message, and whether it is the last one of its entry."""
+    def take(self) -> Message | None:
+        """The next message."""
         if not self._entries:
             return None
         entry = self._entries[0]
         message = entry.messages.popleft()
         if not entry.messages:
             self._entries.popleft()
-        return message, not entry.messages
+            self.size_bytes -= entry.size_bytes
+        return message
 
-    def drop(self, is_dropped: Callable[[Message], bool]) -> tuple[set[Position], int]:
-        """Takes messages out: where they were, and how many entries are gone as a whole."""
+    def drop(self, is_dropped: Callable[[Message], bool]) -> set[Position]:
+        """Takes messages out: where they were."""
         positions = set()
-        before = len(self._entries)
         for entry in self._entries:
             kept = deque(message for message in entry.messages if not is_dropped(message))
             if len(kept) < len(entry.messages):
@@ -58,8 +62,10 @@ class Inbox:
                 entry.messages = kept
         if positions:
             self._entries = deque(entry for entry in self._entries if entry.messages)
-        return positions, before - len(self._entries)
+            self.size_bytes = sum(entry.size_bytes for entry in self._entries)
+        return positions
 
     def clear(self) -> None:
         """Takes out everything."""
         self._entries.clear()
+        self.size_bytes = 0

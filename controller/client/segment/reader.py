@@ -3,59 +3,74 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from controller.client.batches import unpack
 from controller.client.caller import Caller
 from controller.client.errors import BrokerFailed, EndReached
-from controller.client.inbox import Inbox
-from controller.client.lane import Lane, as_error
 from controller.client.protocol import READ
+from controller.client.segment.credits import Budget
+from controller.client.segment.inbox import Inbox
+from controller.client.segment.member import SegmentMember
 from controller.client.values import Message, Start, bound_of, position_of
 from controller.pb import broker_pb2 as pb
 from txn.model.position import Position
 
-READ_AHEAD_MAX = 1_000
-"""Entries that wait to be taken; then the broker is held up."""
+
+def _nothing() -> None:
+    return
 
 
-class Reader:
-    """Reads one segment. A context manager that closes it; an iterator of messages."""
+class SegmentReader(SegmentMember):
+    """Reads one segment. An iterator of messages."""
 
-    def __init__(self, caller: Caller, segment: str, start: Start, is_following: bool) -> None:
-        self.segment = segment
-        self._caller = caller
+    def __init__(
+        self,
+        caller: Caller,
+        segment: str,
+        start: Start,
+        is_following: bool,
+        *,
+        budget: Budget | None = None,
+        arrived: Callable[[], None] = _nothing,
+    ) -> None:
+        """With a `budget` it is one of several that share it. `arrived` is called when there is something to take."""
+        super().__init__(caller, segment, f"reader of {segment}")
         self._next_bound = bound_of(start)
         self._is_following = is_following
         self._inbox = Inbox()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
+        self._allowance = (budget or Budget()).join(self._room.set)
+        self._tell_arrived = arrived
         self._has_ended = False
-        self._ended: BaseException | None = None
-        self._lane = Lane(caller, segment, READ, self, f"reader of {segment}")
-        self._lane.task.add_done_callback(self._end)
-
-    @property
-    def running(self) -> asyncio.Task[None]:
-        """Ends with it."""
-        return self._lane.task
-
-    async def wait_opened(self) -> None:
-        """Returns when a broker has accepted it."""
-        await self._lane.wait_opened(self._caller.request_timeout_s)
+        self._start(READ, self)
 
     async def receive(self, timeout_ms: int | None = None) -> Message:
         """The next message; TimeoutError if none comes in time, EndReached behind the last one."""
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            while (taken := self._inbox.take()) is None:
+            while (message := self.take()) is None:
                 if self._has_ended:
                     raise EndReached(f"everything in {self.segment} that can be read has been read")
                 if self._ended is not None:
                     raise self._ended
                 self._arrived.clear()
                 await self._arrived.wait()
-        self._room.set()
-        return taken[0]
+        return message
+
+    def take(self) -> Message | None:
+        """The next message, if it is there."""
+        entries, size_bytes = len(self._inbox), self._inbox.size_bytes
+        message = self._inbox.take()
+        if len(self._inbox) < entries:
+            self._allowance.taken(1, size_bytes - self._inbox.size_bytes)
+            self._room.set()
+        return message
+
+    @property
+    def is_through(self) -> bool:
+        """Whether everything in the segment, which is sealed, was taken."""
+        return self._has_ended and not len(self._inbox)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
@@ -68,12 +83,8 @@ class Reader:
     async def close(self) -> None:
         """Ends."""
         await self._lane.stop(0.0)
-
-    async def __aenter__(self) -> Reader:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        self._inbox.clear()
+        self._allowance.leave()
 
     # -- what goes over the lane
 
@@ -90,16 +101,20 @@ class Reader:
 
     async def hear(self, answer: pb.ReadResponse) -> None:
         for delivery in answer.deliveries.deliveries:
-            while len(self._inbox) >= READ_AHEAD_MAX:
+            while self._allowance.is_full:
                 self._room.clear()
                 await self._room.wait()
             position = position_of(delivery.position)
-            self._inbox.add(position, unpack(self.segment, delivery))
+            self._allowance.brought(len(delivery.payload))
+            self._inbox.add(position, unpack(self.segment, delivery), len(delivery.payload))
             # Where to go on, on another stream: what has come is kept.
             self._next_bound = bound_of(Position(position.ledger, position.entry + 1))
             self._arrived.set()
+            self._tell_arrived()
         if answer.HasField("end"):
             self._has_ended = True
+            self._arrived.set()
+            self._tell_arrived()
 
     def interrupt(self) -> None:
         """What has come stays."""
@@ -107,8 +122,9 @@ class Reader:
     def is_at_end(self) -> bool:
         return self._has_ended or not self._is_following
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is None:
+    def _end(self, error: BaseException) -> None:
+        if not self.running.cancelled() and self.running.exception() is None:
             self._has_ended = True
-        self._ended = as_error(task, f"reader of {self.segment}")
+        self._allowance.rest()
         self._arrived.set()
+        self._tell_arrived()

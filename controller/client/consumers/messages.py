@@ -1,0 +1,91 @@
+"""Messages as consumers of topics hand them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.client.topics.ids import TopicMessageId
+from controller.client.values import Message, MessageId
+from txn.model.ids import TxnId
+
+if TYPE_CHECKING:
+    from controller.client.consumers.attachments import Attachment
+    from controller.client.consumers.progress import Reached
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMessage:
+    """A message that was received from a topic."""
+
+    topic: str
+    segment_id: int
+    in_segment: Message
+    """As its segment has it."""
+
+    @property
+    def id(self) -> TopicMessageId:
+        """Where it is."""
+        return TopicMessageId(self.segment_id, self.in_segment.id.position, self.in_segment.id.batch_index)
+
+    @property
+    def payload(self) -> bytes:
+        return self.in_segment.payload
+
+    @property
+    def key(self) -> str | None:
+        """By which it was routed and is kept in order."""
+        return self.in_segment.key
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.in_segment.properties
+
+    @property
+    def event_ms(self) -> int:
+        """The application's own time; 0: none."""
+        return self.in_segment.event_ms
+
+    @property
+    def published_ms(self) -> int:
+        return self.in_segment.published_ms
+
+    @property
+    def producer(self) -> str:
+        return self.in_segment.producer
+
+    @property
+    def sequence_id(self) -> int:
+        """The producer's own number of the message, in the topic."""
+        return self.in_segment.sequence_id
+
+    @property
+    def txn_id(self) -> TxnId | None:
+        """The transaction in which it was written."""
+        return self.in_segment.txn_id
+
+    @property
+    def redeliveries(self) -> int:
+        """How often it may have been delivered before."""
+        return self.in_segment.redeliveries
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMessage(TopicMessage):
+    """A message of a stream consumer: with how far every segment had been handed out when it was received."""
+
+    reached: Mapping[Attachment, Reached] = field(repr=False, compare=False, hash=False)
+
+    @property
+    def vector(self) -> Mapping[str, MessageId]:
+        """By the names of segments: the last message of each that had been received, this one among them."""
+        return {attachment.segment: reached.message.id for attachment, reached in self.reached.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueMessage(TopicMessage):
+    """A message of a queue consumer, which is acknowledged by itself."""
+
+    source: object = field(repr=False)
+    """Where it is acknowledged."""

@@ -1,0 +1,110 @@
+"""What the application has of a queue and has not settled: how long it may take, and what it gave back. Pure.
+
+Each message is in one of three states: in work, given back until its time has come, or being acknowledged. A copy of
+any of them is not handed out.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Generic, TypeVar
+
+from controller.client.consumers.redelivery import AT_ONCE, Agenda, RedeliveryBackoff
+
+K = TypeVar("K")
+
+IN_WORK_MAX = 100_000
+"""Messages that one consumer has and has not settled; then it is handed no more."""
+
+
+class State(Enum):
+    """Of a message that was handed out."""
+
+    IN_WORK = "in work"
+    GIVEN_BACK = "given back"
+    ACKNOWLEDGING = "acknowledging"
+
+
+class Works(Generic[K]):
+    """Keys stand for messages. `due` says which are to be asked for again."""
+
+    def __init__(
+        self,
+        refusal: RedeliveryBackoff,
+        timeout_ms: int | None = None,
+        overdue: RedeliveryBackoff = AT_ONCE,
+        in_work_max: int = IN_WORK_MAX,
+    ) -> None:
+        self._refusal = refusal
+        self._timeout_ms = timeout_ms
+        self._overdue = overdue
+        self._in_work_max = in_work_max
+        self._states: dict[K, State] = {}
+        self._redeliveries: dict[K, int] = {}
+        self._deadlines: Agenda[K] = Agenda()
+        self._returns: Agenda[K] = Agenda()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._states
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be handed out."""
+        return len(self._states) < self._in_work_max
+
+    @property
+    def next_s(self) -> float | None:
+        """When there is something to do."""
+        times = [each for each in (self._deadlines.next_s, self._returns.next_s) if each is not None]
+        return min(times, default=None)
+
+    def begin(self, key: K, redeliveries: int, now_s: float) -> None:
+        """The application gets it."""
+        self._states[key] = State.IN_WORK
+        self._redeliveries[key] = redeliveries
+        if self._timeout_ms is not None:
+            self._deadlines.put(key, now_s + self._timeout_ms / 1000)
+
+    def give_back(self, key: K, redeliveries: int, now_s: float) -> None:
+        """The application does not want it: it comes again when its time has come."""
+        self._refuse(key, now_s + self._refusal.delay_ms(redeliveries) / 1000)
+
+    def acknowledge(self, key: K) -> None:
+        """It is being acknowledged."""
+        self._deadlines.drop(key)
+        self._returns.drop(key)
+        self._states[key] = State.ACKNOWLEDGING
+
+    def not_acknowledged(self, key: K, redeliveries: int, now_s: float) -> None:
+        """It could not be acknowledged: the application has it as before."""
+        if self._states.get(key) is State.ACKNOWLEDGING:
+            self.begin(key, redeliveries, now_s)
+
+    def forget(self, key: K) -> None:
+        """It is nobody's business here any more."""
+        self._deadlines.drop(key)
+        self._returns.drop(key)
+        self._states.pop(key, None)
+        self._redeliveries.pop(key, None)
+
+    def clear(self) -> None:
+        """Nothing that was handed out is of any interest any more."""
+        for key in list(self._states):
+            self.forget(key)
+
+    def due(self, now_s: float) -> list[K]:
+        """What is to be asked for again now; what took too long is given back first."""
+        for key in self._deadlines.take(now_s):
+            self._refuse(key, now_s + self._overdue.delay_ms(self._redeliveries.get(key, 0)) / 1000)
+        found = self._returns.take(now_s)
+        for key in found:
+            self.forget(key)
+        return found
+
+    def _refuse(self, key: K, due_s: float) -> None:
+        self._deadlines.drop(key)
+        self._states[key] = State.GIVEN_BACK
+        self._returns.put(key, due_s)

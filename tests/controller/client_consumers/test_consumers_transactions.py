@@ -1,0 +1,132 @@
+"""Streams in transactions: exactly once from topic to topic, over splits, merges, aborts and consumers that change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, nothing_comes, run, send, taken
+
+from controller.client import EARLIEST, Client
+from controller.client.consumers import StreamConsumer
+from controller.client.errors import AckTooLate
+from controller.client.topics.producer import ProducerOptions
+from txn.model.errors import TxnError, TxnHasFailedOperations
+
+OUT = "topic://public/default/out"
+
+
+async def opened(client: Client, name: str = "one") -> StreamConsumer:
+    return await client.stream_consumer(TOPIC, "billing", name=name, start=EARLIEST)
+
+
+async def all_in(client: Client, count: int) -> list[int]:
+    """What is in the other topic, which is not more than that."""
+    async with await client.checkpoint_consumer(OUT, start=EARLIEST) as reader:
+        numbers = await taken(reader, count)
+        assert await nothing_comes(reader)
+    return numbers
+
+
+async def carry(client: Client, name: str, count: int, done: list[int], aborts_every: int = 0) -> None:
+    """Carries messages over, some at a time, each in a transaction; sees to it that nothing is lost or doubled."""
+    consumer, producer = await opened(client, name), await client.producer(OUT)
+    rounds = 0
+    while len(done) < count:
+        try:
+            messages = await consumer.receive_many(7, 100)
+        except TimeoutError:
+            continue
+        rounds += 1
+        try:
+            async with client.transaction() as txn:
+                for each in messages:
+                    producer.send(each.payload, key=each.key, txn=txn)
+                consumer.acknowledge_cumulative(messages[-1], txn=txn)
+                if aborts_every and rounds % aborts_every == 0:
+                    await txn.abort()
+                    continue
+        except TxnError:
+            continue  # what it acknowledged comes again
+        done += [int(each.payload) for each in messages]
+    await consumer.close()
+
+
+def test_exactly_once_over_splits_merges_and_aborts() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        producer = await client.producer(TOPIC)
+        await client.topics.create(OUT, segments=2)
+        done: list[int] = []
+        carrying = asyncio.create_task(carry(client, "one", 300, done, aborts_every=3))
+        await send(producer, range(100))
+        await client.topics.split(TOPIC, 0)
+        await send(producer, range(100, 200))
+        await client.topics.merge(TOPIC, [1, 2])
+        await client.topics.split(OUT, 0)
+        await send(producer, range(200, 300))
+        await carrying
+        numbers = await all_in(client, 300)
+        assert sorted(numbers) == list(range(300))
+        assert in_order(numbers)
+
+    run(scenario)
+
+
+def test_exactly_once_while_consumers_come_and_go() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        await client.topics.create(TOPIC, segments=4)
+        producer = await client.producer(TOPIC, options=ProducerOptions(batch_messages_max=5))
+        done: list[int] = []
+        carrying = [asyncio.create_task(carry(client, "one", 400, done))]
+        await send(producer, range(100), keys=32)
+        carrying.append(asyncio.create_task(carry(client, "two", 400, done)))
+        await send(producer, range(100, 200), keys=32)
+        await client.topics.split(TOPIC, 1)
+        carrying.append(asyncio.create_task(carry(client, "three", 400, done)))
+        await send(producer, range(200, 400), keys=32)
+        await asyncio.gather(*carrying)
+        numbers = await all_in(client, 400)
+        assert sorted(numbers) == list(range(400))
+
+    run(scenario)
+
+
+def test_one_transaction_spans_a_split_on_both_sides() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        producer, out = await client.producer(TOPIC), await client.producer(OUT)
+        consumer = await opened(client)
+        await send(producer, range(10))
+        txn = await client.begin()
+        first = [await consumer.receive(PATIENCE_MS) for _ in range(10)]
+        await out.send(b"1", key="a", txn=txn)
+        await consumer.acknowledge_cumulative(first[4], txn=txn)
+        await client.topics.split(TOPIC, 0)
+        await client.topics.split(OUT, 0)
+        await out.send(b"2", key="a", txn=txn)
+        await consumer.acknowledge_cumulative(first[-1], txn=txn)
+        await send(producer, range(10, 20))
+        assert await nothing_comes(consumer), "the parent is drained when the transaction is committed"
+        await txn.commit()
+        assert sorted(await taken(consumer, 10)) == list(range(10, 20))
+        assert await all_in(client, 2) == [1, 2]
+
+    run(scenario)
+
+
+def test_behind_an_abort_messages_come_again_in_order_and_before_that_nothing_is_acknowledged() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        producer, consumer = await client.producer(TOPIC), await opened(client)
+        await send(producer, range(10))
+        messages = [await consumer.receive(PATIENCE_MS) for _ in range(6)]
+        txn = await client.begin()
+        await consumer.acknowledge_cumulative(messages[2], txn=txn)
+        await txn.abort()
+        with pytest.raises(AckTooLate):
+            await consumer.acknowledge_cumulative(messages[-1])
+        other = await client.begin()
+        consumer.acknowledge_cumulative(messages[-1], txn=other)
+        with pytest.raises(TxnHasFailedOperations):
+            await other.commit()
+        assert await taken(consumer, 10) == list(range(10))
+
+    run(scenario)
