@@ -12,7 +12,7 @@ leaves nothing behind: no process, no file.
 What it refuses. It measures nothing, and it proves nothing that the tests do not prove harder.
 
     __main__    the order of the chapters
-    stage       the processes, and the voice that tells
+    stage       the processes
     shop        orders to invoices, through kill -9
     doctor      an open transaction, and who finds it
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from controller.client import BlockingClient
-from controller.demo.stage import Stage, begin_chapter, say
+from controller.demo.stage import Stage
+from metastore.stagecraft import begin_chapter, say
 
 
 def show_an_open_transaction(stage: Stage) -> None:
     """From a reader that gets nothing to the one who holds it up."""
     begin_chapter("Why does nothing come? An open transaction, and the doctor")
-    with BlockingClient.connect(stage.url) as client, client.producer("parcels") as parcels:
+    with BlockingClient.connect(stage.url) as client, client.segment_producer("parcels") as parcels:
         forgotten = client.begin(timeout_ms=600_000)
         parcels.send(b"in a transaction that nobody ends", txn=forgotten)
         parcels.send(b"plain, and behind it")
@@ -18,12 +19,12 @@ def show_an_open_transaction(stage: Stage) -> None:
         _show(stage.run("why", parcels.segment))
         say(f"tidemark txn abort {forgotten.id}")
         _show(stage.run("abort", str(forgotten.id), "--yes"))
-        with client.reader("parcels") as reader:
+        with client.segment_reader("parcels") as reader:
             say(f"a reader sees: {reader.receive(timeout_ms=10_000).payload!r}")
 
 
 def _read(client: BlockingClient) -> list[bytes]:
-    with client.reader("parcels", follow=False) as reader:
+    with client.segment_reader("parcels", follow=False) as reader:
         return [message.payload for message in reader]
 
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections import Counter
 
-from controller.client import EARLIEST, Client, Consumer, Producer, connect
-from controller.demo.stage import Stage, begin_chapter, say
+from controller.client import EARLIEST, Client, SegmentConsumer, SegmentProducer, connect
+from controller.demo.stage import Stage
+from metastore.stagecraft import begin_chapter, say
 from txn.model.errors import TxnAbortable, TxnRetriable
 
 ORDERS = 400
@@ -25,7 +26,7 @@ def show_orders_becoming_invoices(stage: Stage) -> int:
 
 async def _run(stage: Stage) -> int:
     async with await connect(stage.url) as client:
-        async with await client.producer("orders") as orders:
+        async with await client.segment_producer("orders") as orders:
             await asyncio.gather(*(orders.send(b"order %d" % number) for number in range(ORDERS)))
         say(f"{ORDERS} orders are written")
         shop = _Shop(client)
@@ -50,14 +51,14 @@ class _Shop:
     async def serve(self) -> None:
         """Returns when every order is done."""
         async with (
-            await self._client.subscribe("orders", "billing", start=EARLIEST) as orders,
-            await self._client.producer("invoices") as invoices,
+            await self._client.segment_consumer("orders", "billing", start=EARLIEST) as orders,
+            await self._client.segment_producer("invoices") as invoices,
             asyncio.TaskGroup() as workers,
         ):
             for _ in range(WORKERS):
                 workers.create_task(self._work(orders, invoices))
 
-    async def _work(self, orders: Consumer, invoices: Producer) -> None:
+    async def _work(self, orders: SegmentConsumer, invoices: SegmentProducer) -> None:
         while self.committed < ORDERS:
             try:
                 async with self._client.transaction(timeout_ms=20_000) as txn:
@@ -87,7 +88,7 @@ async def _kill_in_the_middle(stage: Stage, shop: _Shop) -> None:
 
 
 async def _count(client: Client) -> int:
-    async with await client.reader("invoices", follow=False) as invoices:
+    async with await client.segment_reader("invoices", follow=False) as invoices:
         found = Counter([invoice.payload async for invoice in invoices])
     wanted = {b"invoice for order %d" % number for number in range(ORDERS)}
     missing, doubled = wanted - found.keys(), [each for each, count in found.items() if count > 1]

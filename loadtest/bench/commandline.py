@@ -21,13 +21,14 @@ from loadtest.bench.progress import Progress
 from loadtest.bench.report import Report
 from loadtest.bench.runner import Runner, selected
 from loadtest.bench.servers import oxia, tidemark
-from loadtest.bench.settings import DEFAULT_PLAN, QUICK_PLAN, Settings
+from loadtest.bench.settings import DEFAULT_PLAN, QUICK_PLAN, QUICK_SPARK_ROWS, SPARK_ROWS, Settings
 from loadtest.bench.suite import all_derived, all_groups
 from loadtest.bench.table import render
 from metastore.clock import Clock, SystemClock
 
 OXIA_VARIABLE = "OXIA_BIN"
 REPEATS_MAX = 100
+SPARK_ROWS_MIN, SPARK_ROWS_MAX = 10_000, 100_000_000
 EXIT_INCOMPLETE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -86,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         help="only lines whose name contains this or matches this shell pattern; may be repeated",
     )
     parser.add_argument("--repeats", metavar="N", type=_repeats, help="how often each line is measured on each side")
+    parser.add_argument(
+        "--spark-rows",
+        metavar="N",
+        type=_rows,
+        help=f"operation records that the lines of Spark read (default {SPARK_ROWS:,}, quick {QUICK_SPARK_ROWS:,})",
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the result as JSON")
     parser.add_argument(
         "--client",
@@ -111,6 +118,13 @@ def _repeats(text: str) -> int:
     return number
 
 
+def _rows(text: str) -> int:
+    number = int(text)
+    if not SPARK_ROWS_MIN <= number <= SPARK_ROWS_MAX:
+        raise argparse.ArgumentTypeError(f"must be {SPARK_ROWS_MIN} to {SPARK_ROWS_MAX}, not {number}")
+    return number
+
+
 def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[Settings, Path | None]:
     plan = QUICK_PLAN if options.quick else DEFAULT_PLAN
     if options.repeats is not None:
@@ -125,7 +139,8 @@ def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tu
         if not os.access(binary, os.X_OK) or not binary.is_file():
             raise BenchError(f"{OXIA_VARIABLE}={binary}: no such program")
         programs.append(oxia(binary))
-    return Settings(plan, tuple(programs), options.directory, options.client), binary
+    rows = options.spark_rows or (QUICK_SPARK_ROWS if options.quick else SPARK_ROWS)
+    return Settings(plan, tuple(programs), options.directory, options.client, rows), binary
 
 
 def _run(settings: Settings, options: argparse.Namespace, oxia_binary: Path | None, clock: Clock) -> Report:

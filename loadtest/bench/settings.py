@@ -10,6 +10,8 @@ from loadtest.bench.servers import Program
 SMALL_RECORDS = 64_000
 SCAN_RECORDS = 100_000
 VALUE_BYTES = 128
+SPARK_ROWS = 5_000_000
+QUICK_SPARK_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,5 @@ class Settings:
     programs: tuple[Program, ...]
     directory: Path
     client: str
+    spark_rows: int = SPARK_ROWS
+    """Operation records that the lines of Spark read."""

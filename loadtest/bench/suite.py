@@ -9,6 +9,7 @@ from loadtest.bench import (
     client_lines,
     engine_lines,
     limit_lines,
+    spark_lines,
     store_lines,
     txn_lines,
     watch_lines,
@@ -19,7 +20,7 @@ from loadtest.bench.model import AtMost, Better, Derived, Lookup
 from loadtest.bench.settings import Settings
 
 SINGLE_PUT_LIMIT = 2.0
-MODULES = (limit_lines, engine_lines, wire_lines, store_lines, client_lines, watch_lines, txn_lines)
+MODULES = (limit_lines, engine_lines, wire_lines, store_lines, client_lines, watch_lines, txn_lines, spark_lines)
 
 
 def all_groups(settings: Settings) -> Sequence[Group[Any]]:
@@ -37,7 +38,8 @@ def all_derived(settings: Settings) -> Sequence[Derived]:
         _put_to_limit,
         (AtMost(SINGLE_PUT_LIMIT),),
     )
-    return [single_put, *store_lines.derived(settings), *watch_lines.derived(settings), *txn_lines.derived(settings)]
+    modules = (store_lines, watch_lines, txn_lines, spark_lines)
+    return [single_put, *(each for module in modules for each in module.derived(settings))]
 
 
 def _put_to_limit(lookup: Lookup) -> dict[str, float] | None:

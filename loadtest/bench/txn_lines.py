@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from controller.client import EARLIEST, Client, Producer, connect
+from controller.client import EARLIEST, Client, SegmentProducer, connect
 from controller.pb import broker_pb2 as pb
 from loadtest.bench import recovery
 from loadtest.bench.bench import Bench, Group
@@ -53,11 +53,11 @@ class Application:
     def __init__(self, address: str) -> None:
         self._runner = asyncio.Runner()
         self._client: Client = self._runner.run(connect(f"tidemark://{address}"))
-        self._producers: dict[str, Producer] = {}
+        self._producers: dict[str, SegmentProducer] = {}
 
-    async def _producer(self, topic: str) -> Producer:
+    async def _producer(self, topic: str) -> SegmentProducer:
         if topic not in self._producers:
-            self._producers[topic] = await self._client.producer(topic)
+            self._producers[topic] = await self._client.segment_producer(topic)
         return self._producers[topic]
 
     def _measured(self, work: Callable[[Turn], Awaitable[Sample]], turn: Turn) -> Sample:
@@ -95,7 +95,7 @@ class Application:
         topic = f"seen-{turn.number}-{turn.is_warm_up}"
         producer = await self._producer(topic)
         waits_ms: list[float] = []
-        async with await self._client.reader(topic, start=EARLIEST) as reader:
+        async with await self._client.segment_reader(topic, start=EARLIEST) as reader:
             end_s = time.perf_counter() + turn.seconds
             while time.perf_counter() < end_s:
                 txn = await self._client.begin()
