@@ -1,14 +1,15 @@
 """A topic as its leader serves it: the door for everything that changes its layout, its subscriptions, its consumers.
 
 What changes the layout or a subscription stands in line, and goes through an operation's record. Who asks for a split
-or a merge while something is under way is refused, because what he has looked at is about to change; everything else
-waits. Once begun, an operation goes on whether or not somebody waits for it.
+or a merge while the active segments are being changed is refused, because what he has looked at is about to change;
+everything else waits. Once begun, an operation goes on whether or not somebody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +19,11 @@ from controller.leading.claims import Claims
 from controller.leading.line import Line
 from controller.leading.pruning import Pruner
 from controller.leading.reports import Reports
-from controller.leading.requests import Requests
+from controller.leading.requests import Requests, bound_of_time
 from controller.leading.scaling import Scaler, last_changes
 from controller.leading.subscribing import ServedSubscriptions
 from controller.leading.surroundings import Surroundings
-from controller.operations import Bound, LeaderRecords, Operation, Runner, Start, data_name, has_cursors, prunable
+from controller.operations import Bound, Kind, LeaderRecords, Operation, Runner, Start, data_name, has_cursors, prunable
 from controller.operations.retention import with_ancestors
 from controller.subscriptions import Attachment, SubscriptionKind, Subscriptions, WrongKind
 from controller.subscriptions.coordinator import Outgoing
@@ -31,6 +32,9 @@ from controller.topics import NotLeader, OperationUnderWay, SubscriptionNotFound
 from controller.topics.claims import Claim
 from metastore.coordination import View
 from metastore.interface import exactly
+
+RESHAPING = frozenset({Kind.SPLIT, Kind.MERGE, Kind.DELETE})
+"""What changes the active segments."""
 
 Make = Callable[[TopicRecord], Awaitable[Operation | None]]
 """What is to be done, by the newest record; None if nothing is."""
@@ -79,6 +83,7 @@ class TopicLeader:
         )
         self._line = Line(self._check_serving)
         """Where all stands that changes the layout, a subscription or a claim."""
+        self._reshapings = 0
         self.claims = Claims(
             records, claim, self._active_names, around.work, self._line, self._pace, around.claim_grace_s
         )
@@ -169,13 +174,7 @@ class TopicLeader:
 
     async def seek(self, name: str, time_ms: int) -> None:
         """Everything is delivered again that was published since a time, and nothing before it."""
-
-        def bound(segment: Segment) -> int | Bound:
-            if 0 < segment.sealed_ms <= time_ms:
-                return Bound.END
-            return Bound.BEGINNING if segment.created_ms >= time_ms else time_ms
-
-        await self._set_cursors(name, bound)
+        await self._set_cursors(name, lambda segment: bound_of_time(segment, time_ms))
 
     async def skip_all(self, name: str) -> None:
         """All that there is counts as acknowledged."""
@@ -264,7 +263,7 @@ class TopicLeader:
     # -- one after another
 
     async def _operate(self, make: Make, *, waits: bool) -> TopicRecord | None:
-        if not waits and self._line.is_busy:
+        if not waits and self._reshapings:
             self._check_serving()
             raise OperationUnderWay(f"the layout of {self.topic} is being changed: try again when that is done")
 
@@ -276,14 +275,25 @@ class TopicLeader:
             operation = await make(found.record)
             if operation is None:
                 return found.record
-            begun = await self._runner.begin(operation)
-            if begun is None:
-                raise OperationUnderWay(f"a leader before has just begun to change {self.topic}: try again")
-            record = await self._runner.run(begun, self._served)
-            self._take(record)
-            return record
+            with self._reshaping(operation.kind in RESHAPING):
+                begun = await self._runner.begin(operation)
+                if begun is None:
+                    raise OperationUnderWay(f"a leader before has just begun to change {self.topic}: try again")
+                record = await self._runner.run(begun, self._served)
+                self._take(record)
+                return record
 
-        return await self._line.do(work)
+        with self._reshaping(not waits):
+            return await self._line.do(work)
+
+    @contextmanager
+    def _reshaping(self, is_so: bool) -> Iterator[None]:
+        """While the active segments are being changed, or are about to be, by what somebody has asked for."""
+        self._reshapings += is_so
+        try:
+            yield
+        finally:
+            self._reshapings -= is_so
 
     async def _finish_others(self) -> None:
         """What a deposed leader managed to begin, on a store that could not keep it from that."""

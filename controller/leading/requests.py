@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from controller.layout import Layout, TopicName, TopicRecord
-from controller.operations import Kind, LeaderRecords, Operation, Phase, Start, data_name
+from controller.layout import Layout, Segment, TopicName, TopicRecord
+from controller.operations import Bound, Kind, LeaderRecords, Operation, Phase, Start, data_name
 from controller.operations.steps import born
 from controller.subscriptions import SubscriptionKind
 from controller.topics import paths
@@ -13,6 +13,13 @@ from metastore.coordination import Pace
 
 DRAINED_VALUE = b"{}"
 """The record says nothing but that it is there."""
+
+
+def bound_of_time(segment: Segment, time_ms: int) -> int | Bound:
+    """Where what was published since a time begins in a segment: at an end, if that can be told without reading it."""
+    if 0 < segment.sealed_ms <= time_ms:
+        return Bound.END
+    return Bound.BEGINNING if segment.created_ms >= time_ms else time_ms
 
 
 class Requests:

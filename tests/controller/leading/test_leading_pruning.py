@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from leading_world import TOPIC, Admin, check_rest, leads, put_drained, put_load, record_of
 
+from controller.assignment import servable
 from controller.layout import Layout
 from controller.operations import prunable
 from controller.operations.retention import next_aged_ms, retention_ms
@@ -86,6 +87,32 @@ def test_a_segment_stays_until_every_subscription_with_cursors_has_read_it() -> 
         await check_rest(world, cluster)
 
     run(scenario)
+
+
+def test_h5_an_empty_segment_that_was_read_at_once_stays_behind_its_parents() -> None:
+    """H5: were it gone, its children would be the first ones for everybody, and be read before its parents are."""
+
+    async def scenario(world: World) -> None:
+        admin, _ = await split_topic(world, 0, subscriptions={"s": STREAM})
+        await admin.ask(lambda leader: leader.split(2))  # nobody has written to it: it is read to its end
+        await put_drained(world, 2, "s")
+        await world.pass_ms(YEAR_MS)
+        assert await sealed(world) == [0, 2]
+        assert [each.segment_id for each in servable((await admin.leader()).layout, {2})] == [0]
+        await put_drained(world, 0, "s")
+        await world.pass_ms(1_000)
+        assert await sealed(world) == []
+
+    run(scenario)
+
+
+def test_what_goes_goes_with_all_that_it_comes_from() -> None:
+    layout = Layout.initial(2, 0).split(0, 1).split(2, 2).merge([3, 1], 3)
+    assert [each.segment_id for each in layout.sealed] == [0, 1, 2, 3]
+    assert prunable(layout, 0, 9, {"s": {1, 2, 3}, "q": {0, 1, 2, 3}}) == (1,)
+    assert prunable(layout, 0, 9, {"s": {0, 2, 3}}) == (0, 2, 3)
+    assert prunable(layout, 0, 9, {"s": {0}}) == (0,)
+    assert prunable(layout, 0, 9, {}) == (0, 1, 2, 3)
 
 
 def test_a_deletion_that_fails_is_done_later_and_nothing_leaks() -> None:

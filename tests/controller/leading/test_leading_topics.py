@@ -120,6 +120,23 @@ def test_of_two_changes_at_once_one_is_refused_and_both_can_be_done_one_after_an
     run(scenario)
 
 
+def test_a_change_waits_for_what_leaves_the_active_segments_as_they_are() -> None:
+    async def scenario(world: World) -> None:
+        cluster = Cluster()
+        admin = Admin(world, await leads(world, cluster, 1))
+        await admin.create(1)
+        leader = await admin.leader()
+        process = admin.made[0].process
+        subscribing = process.start(leader.create_subscription("s", STREAM))
+        splitting = process.start(leader.split(0))
+        await settle()
+        await subscribing
+        assert (await splitting).epoch == 1
+        await check_rest(world, cluster)
+
+    run(scenario)
+
+
 def test_a_subscription_that_comes_during_a_split_is_made_on_the_children_too() -> None:
     """H20: subscriptions and changes of the layout stand in one line."""
 
