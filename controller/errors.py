@@ -134,3 +134,4 @@ def _all_errors() -> Iterator[type[TxnError]]:
 
 ERRORS: Mapping[str, type[TxnError]] = MappingProxyType({kind.__name__: kind for kind in _all_errors()})
 """Every error by its name."""
+assert set(ERRORS.values()) == set(_all_errors()), "two errors have the same name"

@@ -8,6 +8,7 @@ its neighbours is a hint, and a wrong hint costs a redirect.
     client, embedded           `connect(url)`; `embedded(url)`, which has a broker in this process; `Client`
     transaction, scope         `Transaction` and what may become of it; the block that ends it
     topics                     topics: administration, layouts as they change, and producers
+    consumers                  consumers of topics and of namespaces: streams, queues, checkpoints
     segment, segments          sending to, receiving from and reading single segments; segments as wholes
     member                     what is open until it is closed
     caller, routes             single calls, the way to whoever can answer them
@@ -31,8 +32,24 @@ from controller.client.blocking import BlockingClient
 from controller.client.client import Client, connect
 from controller.client.compression import Compression
 from controller.client.confirmations import Confirmation
+from controller.client.consumers import (
+    Checkpoint,
+    CheckpointConsumer,
+    CheckpointGroupConsumer,
+    DeadLetters,
+    NamespaceQueueConsumer,
+    NamespaceStreamConsumer,
+    QueueConsumer,
+    QueueMessage,
+    QueueOptions,
+    RedeliveryBackoff,
+    StreamConsumer,
+    StreamMessage,
+    TopicMessage,
+)
 from controller.client.embedded import embedded
 from controller.client.errors import (
+    AckTooLate,
     AckUnconfirmed,
     BrokerFailed,
     BrokersUnavailable,
@@ -70,25 +87,36 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "Access",
+    "AckTooLate",
     "AckUnconfirmed",
     "BlockingClient",
     "BrokerFailed",
     "BrokersUnavailable",
+    "Checkpoint",
+    "CheckpointConsumer",
+    "CheckpointGroupConsumer",
     "Client",
     "ClientBusy",
     "ClientClosed",
     "Compression",
     "Confirmation",
+    "DeadLetters",
     "Edge",
     "EndReached",
     "InvalidRequest",
     "Message",
     "MessageId",
     "MessageTooLarge",
+    "NamespaceQueueConsumer",
+    "NamespaceStreamConsumer",
     "Policy",
     "Position",
     "Producer",
     "ProducerOptions",
+    "QueueConsumer",
+    "QueueMessage",
+    "QueueOptions",
+    "RedeliveryBackoff",
     "SegmentConsumer",
     "SegmentProducer",
     "SegmentProducerOptions",
@@ -97,8 +125,11 @@ __all__ = [
     "Segments",
     "SendUnconfirmed",
     "Sent",
+    "StreamConsumer",
+    "StreamMessage",
     "SubscriptionKind",
     "SubscriptionStats",
+    "TopicMessage",
     "TopicMessageId",
     "TopicSent",
     "TopicSetChange",

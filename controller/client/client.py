@@ -20,7 +20,8 @@ from controller.client.names import checked_name, segment_of
 from controller.client.protocol import BEGIN, CREATE_SEGMENT, DESCRIBE_TRANSACTION
 from controller.client.routes import Routes
 from controller.client.scope import Background, TransactionScope
-from controller.client.segment.consumer import SegmentConsumer, SegmentConsumerOptions
+from controller.client.segment.consumer import SegmentConsumer
+from controller.client.segment.consuming import SegmentConsumerOptions
 from controller.client.segment.producer import SegmentProducer, SegmentProducerOptions
 from controller.client.segment.reader import SegmentReader
 from controller.client.segments import Segments

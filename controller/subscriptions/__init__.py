@@ -31,7 +31,7 @@ Start reading at group.py, then coordinator.py.
 """
 
 from controller.subscriptions.coordinator import Attachment, Coordinator, Options
-from controller.subscriptions.errors import ConsumerReplaced, DamagedSubscription, LimitReached, WrongKind
+from controller.subscriptions.errors import DamagedSubscription, LimitReached, MemberReplaced, WrongKind
 from controller.subscriptions.group import Group, Strategy
 from controller.subscriptions.messages import Assigned, AssignedSegment, Ended, EndReason, Message
 from controller.subscriptions.records import SubscriptionKind, SubscriptionRecord
@@ -42,13 +42,13 @@ __all__ = [
     "Assigned",
     "AssignedSegment",
     "Attachment",
-    "ConsumerReplaced",
     "Coordinator",
     "DamagedSubscription",
     "EndReason",
     "Ended",
     "Group",
     "LimitReached",
+    "MemberReplaced",
     "Message",
     "Options",
     "Session",

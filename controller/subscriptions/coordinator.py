@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from controller.layout import Layout
-from controller.subscriptions.errors import ConsumerReplaced, LimitReached
+from controller.subscriptions.errors import LimitReached, MemberReplaced
 from controller.subscriptions.group import Group, Strategy
 from controller.subscriptions.messages import Ended, EndReason, Message, assigned
 from controller.subscriptions.sessions import Sessions
@@ -128,7 +128,7 @@ class Coordinator:
     async def join(self, consumer: str, outgoing: Outgoing) -> Attachment:
         """A consumer has come, or has come back: when this returns it is told what it has.
 
-        ConsumerReplaced if another one of the same name comes before that.
+        MemberReplaced if another one of the same name comes before that.
         """
         if self._failure is not None:
             raise self._failure
@@ -144,7 +144,7 @@ class Coordinator:
             attachment.disconnect()
             raise
         if attachment.ended is not None:
-            raise ConsumerReplaced(f"{consumer!r} came to {self.name!r} once more: the newer one stays")
+            raise MemberReplaced(f"{consumer!r} came to {self.name!r} once more: the newer one stays")
         return attachment
 
     def disconnected(self, attachment: Attachment) -> None:

@@ -3,7 +3,7 @@
     TopicError
     ├── WrongKind              the subscription is of another kind than asked for
     ├── LimitReached           a named limit; the message says which
-    ├── ConsumerReplaced       a consumer of the same name came on another connection
+    ├── MemberReplaced         a consumer of the same name came on another connection
     └── DamagedSubscription    the record says what no subscription's record says
 """
 
@@ -21,7 +21,7 @@ class LimitReached(TopicError, TxnFatal):
     """A named limit; the message says which."""
 
 
-class ConsumerReplaced(TopicError, TxnFatal):
+class MemberReplaced(TopicError, TxnFatal):
     """A consumer of the same name came on another connection."""
 
 

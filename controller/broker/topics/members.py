@@ -14,9 +14,9 @@ from controller.pb import topics_pb2 as pb
 from controller.subscriptions import (
     Assigned,
     Attachment,
-    ConsumerReplaced,
     Ended,
     EndReason,
+    MemberReplaced,
     Message,
     SubscriptionKind,
     WrongKind,
@@ -88,7 +88,7 @@ class Members:
         mailbox = Mailbox()
         attachment: Attachment | None = None
         try:
-            with suppress(ConsumerReplaced):  # it is told so, as anybody who has been replaced
+            with suppress(MemberReplaced):  # it is told so, as anybody who has been replaced
                 attachment = await leader.join(opening.subscription, opening.consumer, kind, mailbox.put)
             if attachment is None:
                 await _tell(stream, mailbox)

@@ -9,6 +9,7 @@ another loop is running already, and any number of threads may use it at once.
     client       `BlockingClient`
     loop         the loop, and what everything here has in common
     topics       producers of topics, and their administration
+    consumers    consumers of topics and namespaces; consumer_doors: how they are opened
     segments     producers, consumers and readers of single segments; segments as wholes
     transactions transactions, and the block that ends one
 
@@ -22,6 +23,14 @@ Start reading at loop.py.
 """
 
 from controller.client.blocking.client import BlockingClient
+from controller.client.blocking.consumers import (
+    BlockingCheckpointConsumer,
+    BlockingCheckpointGroupConsumer,
+    BlockingNamespaceQueueConsumer,
+    BlockingNamespaceStreamConsumer,
+    BlockingQueueConsumer,
+    BlockingStreamConsumer,
+)
 from controller.client.blocking.loop import BlockingConfirmation
 from controller.client.blocking.segments import (
     BlockingSegmentConsumer,
@@ -33,14 +42,20 @@ from controller.client.blocking.topics import BlockingProducer, BlockingTopics
 from controller.client.blocking.transactions import BlockingScope, BlockingTransaction
 
 __all__ = [
+    "BlockingCheckpointConsumer",
+    "BlockingCheckpointGroupConsumer",
     "BlockingClient",
     "BlockingConfirmation",
+    "BlockingNamespaceQueueConsumer",
+    "BlockingNamespaceStreamConsumer",
     "BlockingProducer",
+    "BlockingQueueConsumer",
     "BlockingScope",
     "BlockingSegmentConsumer",
     "BlockingSegmentProducer",
     "BlockingSegmentReader",
     "BlockingSegments",
+    "BlockingStreamConsumer",
     "BlockingTopics",
     "BlockingTransaction",
 ]

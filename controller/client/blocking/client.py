@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from controller.client.blocking.consumer_doors import BlockingConsumerDoors
 from controller.client.blocking.loop import Closing, Loop
 from controller.client.blocking.segments import (
     BlockingSegmentConsumer,
@@ -25,7 +26,7 @@ from txn.model.header import TxnState
 from txn.model.ids import TxnId
 
 
-class BlockingClient(Closing):
+class BlockingClient(BlockingConsumerDoors, Closing):
     """A client whose methods block; a context manager that closes it."""
 
     def __init__(self, opener: Callable[[], Coroutine[Any, Any, Client]]) -> None:

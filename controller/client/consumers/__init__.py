@@ -1,8 +1,8 @@
 """Consumers of topics: receiving from segments that come and go, as if it were one thing.
 
-The idea. A topic's consumer is a set of consumers of segments, which all pour into one intake; the application stands at
-the intake, and hears nothing of splits, merges and moves. Which segments these are somebody else says: for a stream the
-topic's leader, who divides the segments among the consumers, for a queue and for a checkpoint the layout. There are
+The idea. A topic's consumer is a set of consumers of segments, which all pour into one intake; the application stands
+at the intake, and hears nothing of splits, merges and moves. Which segments these are somebody else says: for a stream
+the topic's leader, who divides the segments among the consumers, for a queue and for a checkpoint the layout. There are
 three kinds, because there are three things that one may want, and none of them offers what belongs to another:
 
     StreamConsumer       each key in order; acknowledged up to a message, over all segments at once

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from controller.client.caller import Caller
 from controller.client.errors import BrokerFailed, BrokersUnavailable
 from controller.client.protocol import SUBSCRIBE
-from controller.client.segment.consumer import Assigned
+from controller.client.segment.consuming import Assigned
 from controller.client.segment.lane import Lane, as_error
 from controller.client.values import EARLIEST, Edge
 from controller.layout import HashRange, TopicName
 from controller.pb import topics_pb2 as pb
-from controller.subscriptions.errors import ConsumerReplaced
+from controller.subscriptions.errors import MemberReplaced
 from controller.topics.errors import SubscriptionNotFound
 from metastore.coordination import Backoff
 from txn.model.errors import TxnError
@@ -165,7 +165,7 @@ class Membership:
             self._has_left = True
             self._to_say.set()
         elif told.reason == pb.MemberEnded.REPLACED:
-            raise ConsumerReplaced(f"{self._what}: another one of that name has come")
+            raise MemberReplaced(f"{self._what}: another one of that name has come")
         elif told.reason == pb.MemberEnded.DELETED:
             raise SubscriptionNotFound(f"{self._what}: the subscription was deleted")
         else:

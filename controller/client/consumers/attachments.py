@@ -29,7 +29,8 @@ from controller.client.consumers.progress import (
 )
 from controller.client.consumers.surroundings import Surroundings
 from controller.client.errors import AckTooLate, ClientClosed
-from controller.client.segment.consumer import Assigned, SegmentConsumer, SegmentConsumerOptions
+from controller.client.segment.consumer import SegmentConsumer
+from controller.client.segment.consuming import Assigned, SegmentConsumerOptions
 from controller.client.segment.credits import Budget
 from controller.client.transaction import Transaction
 from controller.client.values import Edge, Message, SubscriptionKind

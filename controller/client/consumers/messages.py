@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from controller.client.consumers.progress import Reached
 from controller.client.topics.ids import TopicMessageId
 from controller.client.values import Message, MessageId
 from txn.model.ids import TxnId
 
-if TYPE_CHECKING:
-    from controller.client.consumers.attachments import Attachment
-    from controller.client.consumers.progress import Reached
+
+class Origin(Protocol):
+    """A segment as it was read."""
+
+    @property
+    def segment(self) -> str:
+        """Its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +75,22 @@ class TopicMessage:
         """How often it may have been delivered before."""
         return self.in_segment.redeliveries
 
+    @property
+    def damage(self) -> str:
+        """Why its entry cannot be taken apart: then the payload is all of the entry's, as it came."""
+        return self.in_segment.damage
+
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage(TopicMessage):
     """A message of a stream consumer: with how far every segment had been handed out when it was received."""
 
-    reached: Mapping[Attachment, Reached] = field(repr=False, compare=False, hash=False)
+    reached: Mapping[Origin, Reached] = field(repr=False, compare=False, hash=False)
 
     @property
     def vector(self) -> Mapping[str, MessageId]:
         """By the names of segments: the last message of each that had been received, this one among them."""
-        return {attachment.segment: reached.message.id for attachment, reached in self.reached.items()}
+        return {origin.segment: reached.message.id for origin, reached in self.reached.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

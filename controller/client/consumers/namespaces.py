@@ -24,7 +24,7 @@ from controller.client.topics.namespaces import TopicSet
 from controller.client.values import Edge
 from controller.layout import NamespaceName, TopicName
 from controller.pb import topics_pb2 as pb
-from controller.subscriptions.errors import ConsumerReplaced
+from controller.subscriptions.errors import MemberReplaced
 from metastore.coordination import Pace
 from txn.coordinator.waiting import first_of
 from txn.model.errors import TxnError
@@ -106,7 +106,7 @@ class Parts(Generic[P]):
                 self.open[name] = part
                 pause_s = PAUSE_FIRST_S
                 await _raised(failed)
-            except ConsumerReplaced:
+            except MemberReplaced:
                 return  # it is somebody else's now, who has the same name
             except TxnError as error:
                 logger.info("%s is consumed later: %s", name, error)
@@ -198,7 +198,7 @@ class NamespaceStreamConsumer(CumulativeStream):
         await self._close_once(self._following.stop)
 
     def _part_ended(self, error: BaseException, ended: Callable[[BaseException], None]) -> None:
-        if isinstance(error, ConsumerReplaced):
+        if isinstance(error, MemberReplaced):
             self._fail(error)
         ended(error)
 

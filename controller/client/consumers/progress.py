@@ -89,9 +89,7 @@ class WholeProgress:
     def hand_out(self, message: Message) -> Reached | None:
         if self._is_covered(message.id):
             self._void()
-        elif self._last is not None and message.id <= self._last:
-            return None
-        elif any(_is_lost(each) for each in self._claims):
+        elif (self._last is not None and message.id <= self._last) or any(_is_lost(each) for each in self._claims):
             return None
         self._last = message.id
         return Reached(bare(message), self._turn)

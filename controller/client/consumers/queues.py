@@ -15,7 +15,8 @@ from controller.client.consumers.messages import QueueMessage
 from controller.client.consumers.surroundings import Surroundings
 from controller.client.consumers.works import Works
 from controller.client.errors import ClientClosed
-from controller.client.segment.consumer import SegmentConsumer, SegmentConsumerOptions
+from controller.client.segment.consumer import SegmentConsumer
+from controller.client.segment.consuming import SegmentConsumerOptions
 from controller.client.segment.credits import Budget
 from controller.client.topics.descriptions import TopicSubscriptionKind
 from controller.client.topics.layouts import TopicState, TopicView

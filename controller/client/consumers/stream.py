@@ -7,12 +7,13 @@ acknowledgement covers everything that was received up to that message, from wha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from controller.client.confirmations import Confirmation, all_of, failed
 from controller.client.consumers.assignments import Books
 from controller.client.consumers.attachments import RELEASE_S, TAKEOVER_S, Attachment, Place
 from controller.client.consumers.base import TopicConsumer
-from controller.client.consumers.messages import StreamMessage
+from controller.client.consumers.messages import Origin, StreamMessage
 from controller.client.consumers.progress import Reached
 from controller.client.consumers.seeking import seek
 from controller.client.consumers.streams import StreamTopic
@@ -69,7 +70,8 @@ class StreamReceiving(TopicConsumer[StreamMessage]):
 
     def _received(self, attachment: Attachment, message: Message, reached: Reached) -> StreamMessage:
         self._reached = {**self._reached, attachment: reached}
-        return StreamMessage(attachment.topic, attachment.share.segment_id, message, self._reached)
+        reached_all = cast("Mapping[Origin, Reached]", self._reached)  # nobody changes it
+        return StreamMessage(attachment.topic, attachment.share.segment_id, message, reached_all)
 
 
 class CumulativeStream(StreamReceiving):
@@ -81,9 +83,14 @@ class CumulativeStream(StreamReceiving):
         AckTooLate, once, if something of that was given up before it was acknowledged, or comes again: whoever has it
         next processes it anew. The rest is acknowledged all the same; a transaction cannot commit any more.
         """
-        if any(not each.is_of(self._place) for each in message.reached):
+        positions = {
+            each: reached
+            for each, reached in message.reached.items()
+            if isinstance(each, Attachment) and each.is_of(self._place)
+        }
+        if len(positions) < len(message.reached):
             raise InvalidRequest(f"{self._what}: this message was received by another consumer")
-        return self._acknowledge(message.reached, txn)
+        return self._acknowledge(positions, txn)
 
 
 class StreamConsumer(CumulativeStream):

@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 from controller.client.consumers.assignments import Assignment, Books, Membership, Share
 from controller.client.consumers.attachments import Attachment, Place
-from controller.client.segment.consumer import Assigned
-from controller.subscriptions.errors import ConsumerReplaced
+from controller.client.segment.consuming import Assigned
+from controller.subscriptions.errors import MemberReplaced
 from controller.topics.errors import SubscriptionNotFound, TopicNotFound
 from txn.hosting.errors import NoSuchSegment
 from txn.segment.bell import Bell
-from txn.segment.subscription.errors import ConsumerReplaced as SegmentTaken
-from txn.segment.subscription.errors import SubscriptionDeleted
+from txn.segment.subscription.errors import ConsumerReplaced, SubscriptionDeleted
 
-OUTDATED = (ConsumerReplaced, SegmentTaken, NoSuchSegment, SubscriptionDeleted, SubscriptionNotFound)
+OUTDATED = (MemberReplaced, ConsumerReplaced, NoSuchSegment, SubscriptionDeleted, SubscriptionNotFound)
 """What a segment says to whoever comes by an old assignment: the leader knows a newer one, or soon will."""
 
 
@@ -106,5 +105,5 @@ class StreamTopic:
         if not self._is_closing:
             self._wanted.clear()
             for each in self._attachments.values():
-                each.release(in_hurry=isinstance(failure, ConsumerReplaced | SubscriptionNotFound | TopicNotFound))
+                each.release(in_hurry=isinstance(failure, MemberReplaced | SubscriptionNotFound | TopicNotFound))
             self._ended(failure)

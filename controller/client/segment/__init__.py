@@ -7,6 +7,7 @@ knows what is to be said on it, and what has to be said again on the next one.
     lane               streams to the owner of a segment, one after the other
     producer, outbox   messages without a confirmation, in their order
     consumer, inbox, acks      messages ahead of being asked for; acknowledgements without an answer
+    consuming          how a consumer receives; credits: how much may come, over several segments. Pure
     reader             reading without a subscription
 
 What it promises. Order within the segment; each message stored once; whatever waits is bounded.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from controller.client.batches import unpack
 from controller.client.caller import PASSING, Caller
@@ -26,12 +26,12 @@ from controller.client.errors import (
 from controller.client.failures import error_of_answer
 from controller.client.protocol import CONSUME, DELETE_SUBSCRIPTION, SEEK
 from controller.client.segment.acks import Acknowledging, Acks, cumulative, individual
-from controller.client.segment.credits import BYTES_MAX, ENTRIES_MAX, Budget
+from controller.client.segment.consuming import Assigned, SegmentConsumerOptions
+from controller.client.segment.credits import Budget
 from controller.client.segment.inbox import Inbox
 from controller.client.segment.member import SegmentMember
 from controller.client.transaction import Transaction
 from controller.client.values import Message, MessageId, Start, SubscriptionKind, bound_of, position_of
-from controller.layout import HashRange
 from controller.pb import broker_pb2 as pb
 from metastore.coordination import Backoff
 from txn.model.position import Position
@@ -42,42 +42,6 @@ ACKS_PENDING_MAX = 10_000
 """Acknowledgements of one consumer that are not answered."""
 NACKS_PENDING_MAX = 100_000
 """Entries that are given back and not sent yet."""
-
-
-class Assigned(NamedTuple):
-    """A division of a topic's segments among consumers; of two, the greater one is newer."""
-
-    term: int
-    generation: int
-
-
-_KINDS = {
-    SubscriptionKind.EXCLUSIVE: pb.EXCLUSIVE,
-    SubscriptionKind.SHARED: pb.SHARED,
-    SubscriptionKind.FAILOVER: pb.FAILOVER,
-    SubscriptionKind.KEY_SHARED: pb.KEY_SHARED,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentConsumerOptions:
-    """How a consumer receives."""
-
-    kind: SubscriptionKind = SubscriptionKind.EXCLUSIVE
-    start: Start | None = None
-    """Where the subscription begins if there is none yet; None: it has to exist."""
-    name: str = ""
-    """For statistics."""
-    prefetch: int = ENTRIES_MAX
-    """How many entries may come ahead of being asked for."""
-    prefetch_bytes: int = BYTES_MAX
-    """And how many bytes. One entry may be larger."""
-    buckets: tuple[HashRange, ...] = ()
-    """All buckets of the segment, for KEY_SHARED."""
-    assigned: Assigned | None = None
-    """The division of a topic's segments by which it is here."""
-    replaces: bool = False
-    """Whether consumers of an older division have to go."""
 
 
 def _nothing() -> None:
@@ -295,23 +259,7 @@ class SegmentConsumer(SegmentMember):
     # -- what goes over the lane
 
     def opening(self) -> pb.ConsumeRequest:
-        options = self._options
-        start = None if options.start is None else bound_of(options.start)
-        assigned = None
-        if options.assigned is not None:
-            assigned = pb.Assigned(term=options.assigned.term, generation=options.assigned.generation)
-        return pb.ConsumeRequest(
-            open=pb.OpenConsumer(
-                segment=self.segment,
-                subscription=self.subscription,
-                consumer=options.name,
-                kind=_KINDS[options.kind],
-                start=start,
-                buckets=[pb.Bucket(start=each.start, end=each.end) for each in options.buckets],
-                assigned=assigned,
-                replaces=options.replaces,
-            )
-        )
+        return pb.ConsumeRequest(open=self._options.opening(self.segment, self.subscription))
 
     def begin(self, answer: pb.ConsumeResponse) -> int:
         if not answer.HasField("opened"):

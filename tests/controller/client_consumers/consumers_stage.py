@@ -101,9 +101,18 @@ def run(scenario: Callable[[Stage, Client], Awaitable[None]], brokers: int = 1) 
 
 async def split(client: Client, segment_id: int, topic: str = TOPIC) -> None:
     """Splits a segment, when nothing else is under way."""
+    await _when_quiet(lambda: client.topics.split(topic, segment_id))
+
+
+async def merge(client: Client, segment_ids: Sequence[int], topic: str = TOPIC) -> None:
+    """Merges segments, when nothing else is under way."""
+    await _when_quiet(lambda: client.topics.merge(topic, segment_ids))
+
+
+async def _when_quiet(change: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
-            await client.topics.split(topic, segment_id)
+            await change()
             return
         except OperationUnderWay:
             await asyncio.sleep(0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, nothing_comes, run, send, taken, until
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, merge, nothing_comes, run, send, split, taken, until
 
 from controller.client import EARLIEST, LATEST, Client, InvalidRequest
 from controller.client.consumers import Checkpoint, CheckpointGroupConsumer
@@ -18,11 +18,11 @@ def test_the_whole_topic_is_read_in_each_keys_order_over_splits_and_merges() -> 
     async def scenario(stage: Stage, client: Client) -> None:
         producer = await client.producer(TOPIC)
         await send(producer, range(50))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(50, 100))
         async with await client.checkpoint_consumer(TOPIC, start=EARLIEST) as consumer:
             numbers = await taken(consumer, 70)
-            await client.topics.merge(TOPIC, [1, 2])
+            await merge(client, [1, 2])
             await send(producer, range(100, 150))
             numbers += await taken(consumer, 80)
             assert sorted(numbers) == list(range(150))
@@ -36,7 +36,7 @@ def test_wherever_it_stops_another_one_goes_on_behind_it() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         producer = await client.producer(TOPIC)
         await send(producer, range(30))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(30, 60))
         for stop in (0, 1, 29, 30, 31, 45, 60):
             async with await client.checkpoint_consumer(TOPIC, start=EARLIEST) as first:
@@ -56,7 +56,7 @@ def test_h17_from_the_end_on_it_misses_nothing_that_children_get() -> None:
         producer = await client.producer(TOPIC)
         await send(producer, range(10))
         async with await client.checkpoint_consumer(TOPIC, start=LATEST) as consumer:
-            await client.topics.split(TOPIC, 0)
+            await split(client, 0)
             await send(producer, range(10, 20))
             assert sorted(await taken(consumer, 10)) == list(range(10, 20))
 
@@ -70,7 +70,7 @@ def test_h17_a_segment_that_began_after_a_checkpoint_is_read_from_its_beginning(
         async with await client.checkpoint_consumer(TOPIC, start=EARLIEST) as consumer:
             await taken(consumer, 10)
             checkpoint = consumer.checkpoint()
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(10, 20))
         async with await client.checkpoint_consumer(TOPIC, start=checkpoint) as consumer:
             assert sorted(await taken(consumer, 10)) == list(range(10, 20))
@@ -158,7 +158,7 @@ def test_a_group_divides_a_topic_and_reads_parents_before_children_h18() -> None
         members = [await member(client, name) for name in ("one", "two")]
         await until(lambda: all(len(each.segments) == 1 for each in members))
         await send(producer, range(50))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(50, 100))
         numbers = await all_of(members, 100)
         assert sorted(numbers) == list(range(100))
@@ -180,7 +180,7 @@ def test_a_member_that_leaves_hands_over_what_it_has_committed() -> None:
         two = await member(client, "two")
         assert await taken(two, 6) == list(range(4, 10))
         await two.commit()
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(10, 20))
         assert sorted(await taken(two, 10)) == list(range(10, 20)), "its sealed parent was committed to the end"
 
@@ -192,7 +192,7 @@ def test_a_group_that_begins_at_the_end_begins_later_segments_at_their_beginning
         producer = await client.producer(TOPIC)
         await send(producer, range(10))
         one = await member(client, "one", Checkpoint.at(LATEST))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(10, 20))
         two = await client.checkpoint_group_consumer(TOPIC, "group", name="two", start=LATEST)
         assert sorted(await all_of([one, two], 10)) == list(range(10, 20))

@@ -89,14 +89,15 @@ def test_a_segment_that_rests_leaves_its_part_to_others() -> None:
 def test_who_grants_nothing_is_full_at_his_part_and_always_takes_one() -> None:
     budget = Budget(2, 100)
     reader = budget.join(nothing)
-    assert not reader.is_full
+    seen = [reader.is_full]
     reader.brought(1_000)
-    assert reader.is_full
+    seen.append(reader.is_full)
     reader.taken(1, 1_000)
     reader.brought(1)
-    assert not reader.is_full
+    seen.append(reader.is_full)
     reader.brought(1)
-    assert reader.is_full
+    seen.append(reader.is_full)
+    assert seen == [False, True, False, True]
 
 
 def test_a_buffer_of_nothing_is_refused() -> None:

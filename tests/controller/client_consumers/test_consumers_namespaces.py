@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from consumers_stage import PATIENCE_MS, Stage, in_order, nothing_comes, run, send, taken, until
+from consumers_stage import PATIENCE_MS, Stage, in_order, nothing_comes, run, send, split, taken, until
 
 from controller.client import EARLIEST, Client, InvalidRequest
 from controller.client.consumers import DeadLetters, NamespaceStreamConsumer, QueueOptions, RedeliveryBackoff
-from controller.subscriptions.errors import ConsumerReplaced
+from controller.subscriptions.errors import MemberReplaced
 
 SALES = "acme/sales"
 RED = {"colour": "red"}
@@ -82,7 +82,7 @@ def test_one_acknowledgement_covers_all_topics_and_their_splits() -> None:
             assert in_order([int(each.payload) for each in messages if each.topic == topic("a")])
             assert len(messages[-1].vector) == 3
             await consumer.acknowledge_cumulative(messages[19])
-            await client.topics.split(topic("a"), 0)
+            await split(client, 0, topic("a"))
             async with client.transaction() as txn:
                 consumer.acknowledge_cumulative(messages[24], txn=txn)
         again = await opened(client, count=3)
@@ -113,7 +113,7 @@ def test_two_consumers_of_a_namespace_divide_each_topic() -> None:
         await asyncio.gather(work(one), work(two))
         assert sorted(found) == list(range(80))
         third = await opened(await stage.client(), "two")
-        with pytest.raises(ConsumerReplaced):
+        with pytest.raises(MemberReplaced):
             await two.receive(PATIENCE_MS)
         await until(lambda: len(third.topics) == 2)
 

@@ -34,14 +34,15 @@ def claimed(progress: WholeProgress | SharedProgress, reached: Reached, within: 
 
 def test_a_segment_of_ones_own_is_settled_when_the_last_is_acknowledged() -> None:
     progress = WholeProgress()
-    assert progress.is_settled
+    seen = [progress.is_settled]
     handed(progress, message(0))
     last = handed(progress, message(1))
-    assert not progress.is_settled
+    seen.append(progress.is_settled)
     claim = claimed(progress, last)
-    assert not progress.is_settled, "it is not known yet"
+    seen.append(progress.is_settled)
     progress.settle(claim, True)
-    assert progress.is_settled
+    seen.append(progress.is_settled)
+    assert seen == [True, False, False, True], "while it is being acknowledged that is not known"
     assert progress.claim(last, None) is None, "there is nothing left"
 
 
@@ -166,8 +167,9 @@ def test_copies_of_what_is_shared_are_held_back_until_it_is_settled() -> None:
 def test_a_shared_segment_hands_out_no_more_than_its_limit() -> None:
     progress = SharedProgress(unacked_max=2)
     handed(progress, message(0))
-    assert progress.has_room
+    seen = [progress.has_room]
     last = handed(progress, message(1))
-    assert not progress.has_room
+    seen.append(progress.has_room)
     progress.settle(claimed(progress, last), True)
-    assert progress.has_room
+    seen.append(progress.has_room)
+    assert seen == [True, False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from consumers_stage import PATIENCE_MS, TOPIC, Stage, nothing_comes, run, send, taken
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, merge, nothing_comes, run, send, split, taken
 
 from controller.client import EARLIEST, LATEST, Client, InvalidRequest
 from controller.client.consumers import DeadLetters, QueueConsumer, QueueMessage, QueueOptions, RedeliveryBackoff
@@ -46,9 +46,9 @@ def test_everything_is_received_once_over_splits_and_merges_by_any_number_of_con
 
         working = [asyncio.create_task(work(each)) for each in consumers]
         await send(producer, range(200))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(200, 400))
-        await client.topics.merge(TOPIC, [1, 2])
+        await merge(client, [1, 2])
         await send(producer, range(400, 600))
         await asyncio.gather(*working)
         assert sorted(done) == list(range(600))
@@ -60,7 +60,7 @@ def test_children_are_received_from_while_parents_are_not_drained() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         producer, consumer = await client.producer(TOPIC), await opened(client)
         await send(producer, range(5))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(5, 10))
         assert sorted(await taken(consumer, 10)) == list(range(10)), "nothing was acknowledged"
         assert len(consumer.segments) == 3
@@ -90,7 +90,7 @@ def test_a_queue_begins_at_the_end_and_gets_what_children_get_h4() -> None:
         await send(producer, range(5))
         async with await client.queue_consumer(TOPIC, "work", start=LATEST) as consumer:
             assert await nothing_comes(consumer, 50)
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(5, 10))  # while nobody is there
         again = await client.queue_consumer(TOPIC, "work", start=LATEST)
         assert sorted(await taken(again, 5)) == list(range(5, 10))
@@ -221,7 +221,7 @@ def test_an_acknowledgement_in_a_transaction_that_spans_a_split() -> None:
         messages = await received(consumer, 10)
         txn = await client.begin()
         await consumer.acknowledge(*messages[:5], txn=txn)
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(10, 20))
         messages += await received(consumer, 10)
         await consumer.acknowledge(*messages[10:15], txn=txn)
@@ -256,7 +256,7 @@ def test_seeks_and_the_end_of_a_subscription() -> None:
         producer, consumer = await client.producer(TOPIC), await opened(client)
         await send(producer, range(5))
         await consumer.acknowledge(*await received(consumer, 5))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await consumer.seek(EARLIEST)
         assert sorted(await taken(consumer, 5)) == list(range(5)), "of a segment that was read to its end"
         await consumer.seek(LATEST)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, nothing_comes, run, send, taken, until
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, merge, nothing_comes, run, send, split, taken, until
 
 from controller.client import EARLIEST, LATEST, Client, ClientClosed, InvalidRequest
 from controller.client.consumers import StreamConsumer
-from controller.subscriptions.errors import ConsumerReplaced, WrongKind
+from controller.subscriptions.errors import MemberReplaced, WrongKind
 from controller.topics.errors import SubscriptionNotFound, TopicNotFound
 
 
@@ -23,11 +23,11 @@ def test_order_of_each_key_is_kept_over_a_split_and_a_merge() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         consumer, producer = await opened(client, "one"), await client.producer(TOPIC)
         await send(producer, range(100))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(100, 200))
-        await client.topics.merge(TOPIC, [1, 2])
+        await merge(client, [1, 2])
         await send(producer, range(200, 300))
-        numbers = []
+        numbers: list[int] = []
         while len(numbers) < 300:
             message = await consumer.receive(PATIENCE_MS)
             numbers.append(int(message.payload))
@@ -43,7 +43,7 @@ def test_children_wait_until_their_parents_are_acknowledged() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         consumer, producer = await opened(client, "one"), await client.producer(TOPIC)
         await send(producer, range(10))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(10, 20))
         parents = [await consumer.receive(PATIENCE_MS) for _ in range(10)]
         assert await nothing_comes(consumer)
@@ -131,7 +131,7 @@ def test_h10_a_second_consumer_of_the_same_name_replaces_the_first_which_is_told
     async def scenario(stage: Stage, client: Client) -> None:
         first = await opened(client, "one")
         await opened(await stage.client(), "one")
-        with pytest.raises(ConsumerReplaced):
+        with pytest.raises(MemberReplaced):
             await first.receive(PATIENCE_MS)
 
     run(scenario)
@@ -201,7 +201,7 @@ def test_h5_drained_segments_are_nobodys_and_children_are_divided() -> None:
         one = await opened(client, "one")
         two = await client.stream_consumer(TOPIC, "billing", name="two")
         await send(producer, range(10))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await until(lambda: len(one.segments) == len(two.segments) == 1)
         got = 0
         while got < 10:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, nothing_comes, run, send, taken
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, merge, nothing_comes, run, send, split, taken
 
 from controller.client import EARLIEST, Client
 from controller.client.consumers import StreamConsumer
@@ -59,10 +59,10 @@ def test_exactly_once_over_splits_merges_and_aborts() -> None:
         done: list[int] = []
         carrying = asyncio.create_task(carry(client, "one", 300, done, aborts_every=3))
         await send(producer, range(100))
-        await client.topics.split(TOPIC, 0)
+        await split(client, 0)
         await send(producer, range(100, 200))
-        await client.topics.merge(TOPIC, [1, 2])
-        await client.topics.split(OUT, 0)
+        await merge(client, [1, 2])
+        await split(client, 0, OUT)
         await send(producer, range(200, 300))
         await carrying
         numbers = await all_in(client, 300)
@@ -81,7 +81,7 @@ def test_exactly_once_while_consumers_come_and_go() -> None:
         await send(producer, range(100), keys=32)
         carrying.append(asyncio.create_task(carry(client, "two", 400, done)))
         await send(producer, range(100, 200), keys=32)
-        await client.topics.split(TOPIC, 1)
+        await split(client, 1)
         carrying.append(asyncio.create_task(carry(client, "three", 400, done)))
         await send(producer, range(200, 400), keys=32)
         await asyncio.gather(*carrying)
@@ -100,8 +100,8 @@ def test_one_transaction_spans_a_split_on_both_sides() -> None:
         first = [await consumer.receive(PATIENCE_MS) for _ in range(10)]
         await out.send(b"1", key="a", txn=txn)
         await consumer.acknowledge_cumulative(first[4], txn=txn)
-        await client.topics.split(TOPIC, 0)
-        await client.topics.split(OUT, 0)
+        await split(client, 0)
+        await split(client, 0, OUT)
         await out.send(b"2", key="a", txn=txn)
         await consumer.acknowledge_cumulative(first[-1], txn=txn)
         await send(producer, range(10, 20))

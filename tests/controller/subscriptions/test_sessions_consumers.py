@@ -8,7 +8,7 @@ import pytest
 from sessions_stage import GRACE_S, NAME, STREAM, TOPIC, Client, Leader
 
 from controller.layout import InvalidName, Layout
-from controller.subscriptions import ConsumerReplaced, Ended, EndReason, LimitReached, Options, Strategy, WrongKind
+from controller.subscriptions import Ended, EndReason, LimitReached, MemberReplaced, Options, Strategy, WrongKind
 from controller.subscriptions import coordinator as coordinator_module
 from controller.subscriptions.records import SubscriptionKind
 from controller.topics import SubscriptionNotFound, paths
@@ -188,7 +188,7 @@ def test_h10_of_two_who_come_at_once_the_newer_one_stays() -> None:
         joins = [leader.process.start(leader.join(each)) for each in (old, new)]
         await settle()
         gate.release()
-        with pytest.raises(ConsumerReplaced, match="c1"):
+        with pytest.raises(MemberReplaced, match="c1"):
             await joins[0]
         await joins[1]
         assert old.messages == [Ended(EndReason.REPLACED)]
