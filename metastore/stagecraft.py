@@ -51,8 +51,15 @@ class Program:
 
     def kill(self) -> None:
         """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Asks it to end, and waits until it has."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
+            self._process.send_signal(number)
             self._process.wait()
             self._process = None
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from controller.demo import doctor, shop
+from controller.demo import doctor, scaling, shop
 from controller.demo.stage import Stage
 
 
@@ -15,7 +15,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tidemark-demo-") as folder, Stage(Path(folder)) as stage:
         failures = shop.show_orders_becoming_invoices(stage)
         doctor.show_an_open_transaction(stage)
-    return failures
+    with tempfile.TemporaryDirectory(prefix="tidemark-demo-") as folder:
+        return max(failures, scaling.show_a_topic_that_breathes(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the story happens: a store and a broker, processes of their own."""
+"""Where the story happens: a store and a broker, processes of their own; and `tidemark standalone`."""
 
 from __future__ import annotations
 
@@ -50,3 +50,22 @@ class Stage:
         command = [*COMMAND_LINE, "txn", "--store", self.store_url, *arguments]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=True)
         return ended.stdout
+
+
+class Everything(Program):
+    """`tidemark standalone`, as long as the block lasts."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        address, any_port = f"{LOOPBACK}:{free_port()}", f"{LOOPBACK}:0"
+        self.url = f"tidemark://{address}"
+        places = ("--listen", address, "--admin", any_port, "--metadata", any_port)
+        ports = ("--metrics-port", "0", "--metadata-metrics-port", "0")
+        data = ("--data-dir", str(folder / "standalone"))
+        super().__init__("standalone", ("standalone", *places, *ports, *data, *options))
+
+    def __enter__(self) -> Everything:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

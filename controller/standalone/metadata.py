@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 
@@ -20,6 +21,8 @@ START_WITHIN_S = 60.0
 STOP_WITHIN_S = 10.0
 """Then it is killed, which loses nothing."""
 READY = "ready"
+QUIET = {"GRPC_VERBOSITY": "NONE"}
+"""What is wrong it says in its own words; gRPC would print others in between."""
 
 logger = logging.getLogger("tidemark.standalone")
 
@@ -109,6 +112,7 @@ class MetadataService:
             stdout=PIPE,
             stderr=PIPE,
             limit=LINE_BYTES_MAX,
+            env={**QUIET, **os.environ},
             pass_fds=(self._inherited,),
             start_new_session=True,  # a signal to the whole group is for this process alone: the service ends last
         )

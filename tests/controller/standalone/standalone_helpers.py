@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -116,6 +115,5 @@ class StandaloneProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is not None and self._process.poll() is None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait(WITHIN_S)
+            self.end(signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
