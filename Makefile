@@ -22,8 +22,9 @@ test: lint ## Check style and types, then run the tests (PYTEST_ARGS adds option
 LONG := 200
 
 test-long: $(READY) ## Run the randomised tests LONG times over (PYTEST_ARGS adds options)
-	TIDEMARK_TXN_ROUNDS=$(LONG) TIDEMARK_CRASH_ROUNDS=$(LONG) TIDEMARK_WATCH_ROUNDS=$(LONG) $(PYTHON) -m pytest -s \
-		tests/txn_histories tests/txn_scenarios tests/watch_contract tests/faults $(PYTEST_ARGS)
+	TIDEMARK_TXN_ROUNDS=$(LONG) TIDEMARK_CRASH_ROUNDS=$(LONG) TIDEMARK_WATCH_ROUNDS=$(LONG) \
+		TIDEMARK_TOPIC_ROUNDS=$(LONG) $(PYTHON) -m pytest -s tests/txn_histories tests/txn_scenarios tests/watch_contract \
+		tests/faults tests/topics_simulation tests/topics_end_to_end $(PYTEST_ARGS)
 
 test-peers: oxia-bin $(READY) ## Compare with a real Oxia server (OXIA_BIN names its binary)
 	OXIA_BIN="$(OXIA_BIN)" $(PYTHON) -m pytest -m peers $(PYTEST_ARGS)

@@ -11,6 +11,7 @@ from loadtest.bench import (
     limit_lines,
     spark_lines,
     store_lines,
+    topic_lines,
     txn_lines,
     watch_lines,
     wire_lines,
@@ -20,7 +21,17 @@ from loadtest.bench.model import AtMost, Better, Derived, Lookup
 from loadtest.bench.settings import Settings
 
 SINGLE_PUT_LIMIT = 2.0
-MODULES = (limit_lines, engine_lines, wire_lines, store_lines, client_lines, watch_lines, txn_lines, spark_lines)
+MODULES = (
+    limit_lines,
+    engine_lines,
+    wire_lines,
+    store_lines,
+    client_lines,
+    watch_lines,
+    txn_lines,
+    topic_lines,
+    spark_lines,
+)
 
 
 def all_groups(settings: Settings) -> Sequence[Group[Any]]:
@@ -38,7 +49,7 @@ def all_derived(settings: Settings) -> Sequence[Derived]:
         _put_to_limit,
         (AtMost(SINGLE_PUT_LIMIT),),
     )
-    modules = (store_lines, watch_lines, txn_lines, spark_lines)
+    modules = (store_lines, watch_lines, txn_lines, topic_lines, spark_lines)
     return [single_put, *(each for module in modules for each in module.derived(settings))]
 
 

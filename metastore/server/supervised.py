@@ -1,8 +1,7 @@
-"""A process that another one keeps: it says on its standard output when it serves, or why it cannot, and ends with its
-keeper.
+"""A process that another one keeps: it says when it serves, or why it cannot, and it ends with its keeper.
 
-The keeper holds the other end of the standard input. However the keeper ends, the system closes that; so no process
-that is kept outlives its keeper.
+It speaks on its standard output. The keeper holds the other end of its standard input: however the keeper ends, the
+system closes that. So no process that is kept outlives its keeper.
 """
 
 from __future__ import annotations

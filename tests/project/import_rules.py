@@ -16,7 +16,7 @@ from pathlib import Path
 FLOORS = ("metastore", "txn", "controller", "loadtest")
 
 # All that txn and controller may use of metastore: the contract, leadership, the log, and plain tools.
-DOORS = ("metastore.interface", "metastore.coordination", "metastore.log")
+DOORS = ("metastore.interface", "metastore.coordination", "metastore.log", "metastore.spark")
 TOOLS = (
     "metastore.addresses",
     "metastore.clock",

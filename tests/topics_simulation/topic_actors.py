@@ -162,7 +162,7 @@ class TopicActors:
             transaction = await client.begin() if chance < 0.5 else None
             if transaction is not None and client.random.random() < 0.5:
                 await self._send_on(client, transaction)
-            acks = _acks(client, deliveries)
+            acks = _acks(client, deliveries, taking.consumer.kind.is_ordered)
             await taking.acknowledge(acks, transaction)
             if transaction is not None:
                 await self._finish(client, transaction)
@@ -191,16 +191,19 @@ class TopicActors:
             await producer.send([client.random.choice(KEYS)], transaction)
 
 
-def _acks(client: TopicClient, deliveries: Sequence[Delivery]) -> list[Ack]:
-    """Of an ordered subscription: everything up to one of them, or some of them."""
-    if client.random.random() < 0.7:
+def _acks(client: TopicClient, deliveries: Sequence[Delivery], is_whole: bool) -> list[Ack]:
+    """Where a segment is read as a whole everything up to one of them, or some of them."""
+    if is_whole and client.random.random() < 0.7:
         return [Ack(client.random.choice(deliveries).position, True)]
     chosen = [each for each in deliveries if client.random.random() < 0.8] or deliveries[:1]
     return [Ack(each.position) for each in chosen]
 
 
 async def _acknowledge_all(taking: Taking, deliveries: list[Delivery]) -> None:
-    await _insist(taking, [Ack(deliveries[-1].position, True)])
+    if taking.consumer.kind.is_ordered:
+        await _insist(taking, [Ack(deliveries[-1].position, True)])
+    else:
+        await _acknowledge_each(taking, deliveries)
 
 
 async def _acknowledge_each(taking: Taking, deliveries: list[Delivery]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from topics_simulation.topic_clients import TopicClient
 from topics_simulation.topic_stage import TopicBroker
@@ -12,11 +13,14 @@ from txn.hosting import NoSuchSegment
 from txn.model.errors import TxnFatal, TxnRetriable
 from txn.model.position import Position
 from txn.segment.log import START
-from txn.segment.subscription import Delivery, EndOfSegment, SubscriptionDeleted, SubscriptionKind
+from txn.segment.subscription import Assigned, Delivery, EndOfSegment, SubscriptionDeleted, SubscriptionKind
+from txn.segment.subscription.errors import ConsumerReplaced
 from txn_histories.clients import Reached
 from txn_histories.consumers import READ_MAX, Taking, Waiting, attach
 
 PATIENCE_S = 1.0
+TAKEOVER_S = 5.0
+"""So long somebody waits for those who have a segment that is his by now."""
 
 Handle = Callable[[Taking, list[Delivery]], Awaitable[None]]
 """What a consumer does with what it gets."""
@@ -61,19 +65,38 @@ class Lane(ABC):
         await self._client.pause(0.3)
 
 
+class Division(NamedTuple):
+    """By which division of the topic a consumer reads, and which part of the segment."""
+
+    assigned: Assigned | None = None
+    starts: tuple[int, ...] = (0,)
+    """Where buckets begin, of a segment that is shared by keys."""
+
+
 class ConsumerLane(Lane):
-    """By a consumer of the subscription."""
+    """By a consumer of the subscription. Whoever is in its way is waited for, and then replaced."""
 
     def __init__(
-        self, client: TopicClient, segment: str, subscription: str, kind: SubscriptionKind, handle: Handle
+        self,
+        client: TopicClient,
+        segment: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        handle: Handle,
+        division: Callable[[], Division] = Division,
+        outdated: Callable[[], None] = lambda: None,
     ) -> None:
         self._subscription = subscription
         self._kind = kind
         self._handle = handle
+        self._division = division
+        self._outdated = outdated
+        """Called when a newer division is known here."""
+        self._waiting_since_s: float | None = None
         super().__init__(client, segment)
 
     async def _read(self) -> None:
-        taking = await attach(self._client, self.segment, self._subscription, self._kind, creates=False)
+        taking = await self._attach()
         if taking is None:
             return
         try:
@@ -84,6 +107,28 @@ class ConsumerLane(Lane):
             self._client.forget(self.segment)
         finally:
             await taking.break_off()
+
+    async def _attach(self) -> Taking | None:
+        now_s = self._client.stage.clock.monotonic_s()
+        since_s = self._waiting_since_s = now_s if self._waiting_since_s is None else self._waiting_since_s
+        division = self._division()
+        try:
+            taking = await attach(
+                self._client,
+                self.segment,
+                self._subscription,
+                self._kind,
+                creates=False,
+                starts=division.starts,
+                assigned=division.assigned,
+                replaces=division.assigned is not None and now_s - since_s > TAKEOVER_S,
+            )
+        except ConsumerReplaced:
+            self._outdated()
+            raise
+        if taking is not None:
+            self._waiting_since_s = None
+        return taking
 
 
 class Checkpoint:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from controller.layout import LayoutError, SegmentName, TopicName
+from controller.leading import TopicLeader
 from controller.operations import data_name
 from controller.subscriptions import Assigned, Attachment, Ended, EndReason, Message, SubscriptionKind, WrongKind
 from controller.topics import SubscriptionNotFound, TopicNotFound
 from metastore.interface import StoreError
 from topics_simulation.topic_clients import TopicClient, TopicView
-from topics_simulation.topic_lanes import Checkpoint, ConsumerLane, Handle, Lane, ReaderLane
+from topics_simulation.topic_lanes import Checkpoint, ConsumerLane, Division, Handle, Lane, ReaderLane
 from topics_simulation.topic_stage import TopicBroker
 from txn.model.errors import TxnFatal, TxnRetriable
+from txn.segment.subscription import Assigned as Number
 from txn.segment.subscription import SubscriptionKind as ConsumerKind
 
 HEARTBEAT_S = 1.0
@@ -99,8 +102,9 @@ class DividedMember(Member):
         self.name = name
         self.assigned: Assigned | None = None
         self._ended: EndReason | None = None
-        self._attachment: Attachment | None = None
-        self._broker: TopicBroker | None = None
+        self._is_outdated = False
+        self._attachments: list[Attachment] = []
+        """Of all its connections, also those that it has not heard of."""
         super().__init__(client, topic, subscription)
 
     @abstractmethod
@@ -110,25 +114,34 @@ class DividedMember(Member):
         while not self.is_ending:
             try:
                 broker, leader = await self.client.leader(self.topic)
-                self._ended = None
-                attachment = await broker.call(
-                    leader.join, self.subscription, self.name, self.kind, self._hear
-                )
+                self._ended, self._is_outdated = None, False
+                attachment = await broker.call(self._join, leader)
             except (TopicNotFound, SubscriptionNotFound, WrongKind):
                 break
             except (TxnRetriable, TxnFatal, StoreError):
+                self._hang_up()
                 await self.client.pause()
                 continue
-            self._broker, self._attachment = broker, attachment
             await self._stay(broker)
             reason, leaves = self._how_it_is()
             if reason in (EndReason.DELETED, EndReason.REPLACED):
                 break
             if leaves and broker.is_reachable and reason is None:
                 await self._leave(broker, attachment)
-            elif reason is None:
-                attachment.disconnect()
+            self._hang_up()
         await self.lanes.end()
+
+    async def _join(self, leader: TopicLeader) -> Attachment:
+        """At the leader: what becomes of the answer is another question."""
+        attachment = await leader.join(self.subscription, self.name, self.kind, self._hear)
+        self._attachments.append(attachment)
+        return attachment
+
+    def _hang_up(self) -> None:
+        """Its connections are gone, and those at the other ends notice."""
+        for attachment in self._attachments:
+            attachment.disconnect()
+        self._attachments.clear()
 
     def _how_it_is(self) -> tuple[EndReason | None, bool]:
         """Why its connection has ended, if it has; and whether it is to go for good."""
@@ -137,10 +150,8 @@ class DividedMember(Member):
     async def _leave(self, broker: TopicBroker, attachment: Attachment) -> None:
         """What it was given is released first, and then it goes."""
         await self.lanes.end()
-        try:
+        with suppress(TxnRetriable, TxnFatal, StoreError):
             await broker.call(attachment.leave)
-        except (TxnRetriable, TxnFatal, StoreError):
-            attachment.disconnect()
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Ended):
@@ -152,7 +163,7 @@ class DividedMember(Member):
 
     async def _stay(self, broker: TopicBroker) -> None:
         """While the connection lasts, or seems to."""
-        while not self.is_ending and self._ended is None and broker.is_reachable:
+        while not (self.is_ending or self._is_outdated) and self._ended is None and broker.is_reachable:
             self._read_assigned()
             self.lanes.check()
             await self.client.pause(HEARTBEAT_S)
@@ -166,8 +177,7 @@ class DividedMember(Member):
     def break_off(self) -> None:
         """It dies without a word; its connections break."""
         super().break_off()
-        if self._attachment is not None and self._broker is not None and not self._broker.is_dead:
-            self._attachment.disconnect()
+        self._hang_up()
 
 
 class StreamMember(DividedMember):
@@ -182,8 +192,28 @@ class StreamMember(DividedMember):
         super().__init__(client, topic, subscription, name)
 
     def _lane(self, share: Share) -> Lane:
-        kind = ConsumerKind.FAILOVER if share.is_shared else ConsumerKind.EXCLUSIVE
-        return ConsumerLane(self.client, share.segment, self.subscription, kind, self._handle)
+        kind = ConsumerKind.KEY_SHARED if share.is_shared else ConsumerKind.EXCLUSIVE
+        return ConsumerLane(
+            self.client,
+            share.segment,
+            self.subscription,
+            kind,
+            self._handle,
+            lambda: self._division(share),
+            self._ask_again,
+        )
+
+    def _division(self, share: Share) -> Division:
+        """The newest that it was told."""
+        assert self.assigned is not None, "who was told nothing reads nothing"
+        number = Number(self.assigned.term, self.assigned.generation)
+        found = [each.buckets for each in self.assigned.segments if each.name == share.segment]
+        starts = tuple(bucket.start for buckets in found for bucket in buckets) if share.is_shared else ()
+        return Division(number, starts or (0,))
+
+    def _ask_again(self) -> None:
+        """Somebody has come by a newer division, of which it was not told because it has what it had."""
+        self._is_outdated = True
 
 
 class CheckpointMember(DividedMember):

@@ -68,12 +68,9 @@ def _is_other(before: Shape, after: Shape) -> bool:
 
 
 def _judge_tiles(topic: str, shape: Shape, findings: Findings) -> None:
-    expected = 0
-    for part in shape.active:
-        if part.start != expected:
-            break
-        expected = part.end + 1
-    if expected != HASHES or any(part.start > part.end for part in shape.active):
+    bounds = [part.start for part in shape.active] + [HASHES]
+    behind = [0] + [part.end + 1 for part in shape.active]
+    if bounds != behind or any(part.start > part.end for part in shape.active):
         findings.add(TopicLie.NOT_TILED, topic, f"{shape.active} at epoch {shape.epoch}")
 
 

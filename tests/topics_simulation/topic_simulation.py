@@ -35,7 +35,7 @@ TIMEOUT_MS_MAX = 15_000
 PROBES = 8
 """Places of the ring that are written to in the end."""
 PROBING_MS_MAX = 120_000
-DRAINING_MS_MAX = 300_000
+REST_MS_MAX = 300_000
 QUIET_MS_MAX = 120_000
 SETTLING_MS = 3_000
 PATIENCE_S = 2.0
@@ -49,7 +49,7 @@ class TopicPlan:
     seed: int
     shards: int = 1
     lacks: tuple[str, ...] = ()
-    steps: int = 120
+    steps: int = 100
 
     @property
     def is_eager(self) -> bool:
@@ -141,7 +141,7 @@ class TopicSimulation:
 
     async def _finish(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.ensure_future(work)
-        assert await self._wait(task.done, DRAINING_MS_MAX), "it does not come to its end"
+        assert await self._wait(task.done, REST_MS_MAX), "it does not come to its end"
         task.result()
 
     async def _begin(self) -> None:
@@ -162,7 +162,7 @@ class TopicSimulation:
         probing = [self._probe(each, number) for each in topics for number in range(PROBES)]
         await self._wait_all(probing, PROBING_MS_MAX)
         works = [*self._actors.tasks, *self._chaos.tasks]
-        assert await self._wait(lambda: all(task.done() for task in works), DRAINING_MS_MAX), "clients do not end"
+        assert await self._wait(lambda: all(task.done() for task in works), REST_MS_MAX), "clients do not end"
         self._chaos.heal()
 
     async def _probe(self, topic: Topic, number: int) -> None:
@@ -191,10 +191,8 @@ class TopicSimulation:
         await self._finish(self._stop_scaling(there))
         for topic in there:
             self._actors.finish(topic)
-        await self._wait(lambda: all(self._is_drained(each) for each in there), DRAINING_MS_MAX)
-        await self._wait(lambda: False, SETTLING_MS)  # those who could be given something more are
+        await self._wait_settled(there)
         rest.unanswered = [why for each in there if (why := self._undrained(each))]
-        await self._wait(lambda: all(self._is_told(each) for each in there), QUIET_MS_MAX)
         for topic in there:
             self._note_told(topic)
         await self._wait_clean()
@@ -208,6 +206,15 @@ class TopicSimulation:
                 await self._read(data_name(topic.name, each), rest)
         self._notes.rest.leftovers = await self._observer.leftovers()
         return rest
+
+    async def _wait_settled(self, topics: list[Topic]) -> None:
+        """Until everybody has been told what to read, and has read it, for a while."""
+        now_ms = self._stage.clock.wall_ms
+        begun_ms = since_ms = now_ms()
+        while now_ms() - since_ms < SETTLING_MS and now_ms() - begun_ms < REST_MS_MAX:
+            await self._step(STEP_MS)
+            if not all(self._is_told(each) and not self._undrained(each) for each in topics):
+                since_ms = now_ms()
 
     async def _stop_scaling(self, topics: list[Topic]) -> None:
         """From now on nothing splits or merges by itself."""
@@ -230,9 +237,6 @@ class TopicSimulation:
             if broker.host is not None and segment in broker.host.owned:
                 return broker.host.owned[segment]
         return None
-
-    def _is_drained(self, topic: Topic) -> bool:
-        return not self._undrained(topic)
 
     def _undrained(self, topic: Topic) -> str:
         """What has not been read to its end by some subscription, and why; nothing if all has."""
@@ -266,18 +270,18 @@ class TopicSimulation:
         for member in _divided(topic):
             coordinator = leader.subscriptions.coordinator(member.subscription)
             names = {each.name for each in _divided(topic) if each.subscription == member.subscription}
-            if set(coordinator.sessions.names) != names or member.name not in coordinator.group.assignment:
+            if set(coordinator.sessions.names) != names or coordinator.group.assignment.keys() != names:
                 return False
             shares = () if member.assigned is None else member.assigned.segments
-            if [each.segment_id for each in shares] != [
-                each.segment_id for each in coordinator.group.assignment[member.name]
+            if [(each.segment_id, each.buckets) for each in shares] != [
+                (each.segment_id, each.buckets) for each in coordinator.group.assignment[member.name]
             ]:
+                return False
+            if not self._drained(topic, member) <= {*leader.drained.get(member.subscription, ())}:
                 return False
         return True
 
     def _note_told(self, topic: Topic) -> None:
-        layout = topic.view.layout
-        assert layout is not None
         name, rest = str(topic.name), self._notes.rest
         for member in _divided(topic):
             key = (name, member.subscription)
@@ -285,17 +289,21 @@ class TopicSimulation:
             shares = () if member.assigned is None else member.assigned.segments
             segments = {each.segment_id: not each.buckets for each in shares}
             rest.told.append(Told(name, member.subscription, member.name, segments))
-            drained = set()
-            for each in layout.sealed:
-                owned = self._owned(data_name(topic.name, each))
-                if owned is None:
-                    continue
-                if not has_cursors(member.kind.value):
-                    is_drained = owned.name in topic.checkpoint.ended
-                else:
-                    is_drained = owned.subscriptions[member.subscription].is_drained
-                drained |= {each.segment_id} if is_drained else set()
-            rest.drained[key] = frozenset(drained)
+            rest.drained[key] = self._drained(topic, member)
+
+    def _drained(self, topic: Topic, member: DividedMember) -> frozenset[int]:
+        """The sealed segments that a member's subscription has read to their ends, by their owners."""
+        assert topic.view.layout is not None
+        found: set[int] = set()
+        for each in topic.view.layout.sealed:
+            name = data_name(topic.name, each)
+            owned = self._owned(name)
+            if not has_cursors(member.kind.value):
+                is_drained = name in topic.checkpoint.ended
+            else:
+                is_drained = owned is not None and owned.subscriptions[member.subscription].is_drained
+            found |= {each.segment_id} if is_drained else set()
+        return frozenset(found)
 
     async def _wait_clean(self) -> None:
         since_ms = self._stage.clock.wall_ms()

@@ -119,12 +119,13 @@ class AckJudge:
         last: dict[Position, int] = {}
         for delivery in sighting.deliveries:
             before = last.get(delivery.position)
-            if before is not None and not self._may_repeat(delivery.position, delivery.tick, sighting.is_shared):
+            is_single = sighting.is_shared and not sighting.is_keyed
+            if before is not None and not self._may_repeat(delivery.position, delivery.tick, is_single):
                 self._findings.add(Lie.REPEATED, str(sighting), f"{delivery}, which he had at tick {before}")
             last[delivery.position] = delivery.tick
 
-    def _may_repeat(self, position: Position, before: int, is_shared: bool) -> bool:
-        """To an only consumer what comes again comes with everything behind it."""
+    def _may_repeat(self, position: Position, before: int, is_single: bool) -> bool:
+        """Where an order is kept what comes again comes with everything behind it."""
         given_back = [
             back
             for each in self._history.nacks
@@ -137,7 +138,7 @@ class AckJudge:
             if call.txn is not None and call.invoked < before and self._state(call) is not TxnState.COMMITTED
             for ack in call.acks
         ]
-        if position in given_back or (given_back and not is_shared and min(given_back) < position):
+        if position in given_back or (given_back and not is_single and min(given_back) < position):
             return True
         return any(
             call.txn is not None and call.invoked < before and self._state(call) is not TxnState.COMMITTED

@@ -12,6 +12,7 @@ from txn.model.position import Position
 from txn.segment.cursor import Ack
 from txn.segment.log import START
 from txn.segment.subscription import (
+    Assigned,
     Consumer,
     Delivery,
     EndOfSegment,
@@ -136,6 +137,9 @@ async def attach(
     *,
     is_final: bool = False,
     creates: bool = True,
+    starts: Sequence[int] = (0,),
+    assigned: Assigned | None = None,
+    replaces: bool = False,
 ) -> Taking | None:
     """A consumer, attached to the owner there is now; None if that cannot be had at the moment.
 
@@ -148,9 +152,14 @@ async def attach(
         else:
             found = reached.segment.subscription(subscription)
         sighting = client.recorder.open(
-            segment, subscription, term=reached.segment.term, is_shared=not kind.is_ordered, is_final=is_final
+            segment,
+            subscription,
+            term=reached.segment.term,
+            is_shared=not kind.is_ordered,
+            is_final=is_final,
+            is_keyed=kind is SubscriptionKind.KEY_SHARED,
         )
-        consumer = found.attach(client.name, kind)
+        consumer = found.attach(client.name, kind, starts=starts, assigned=assigned, replaces=replaces)
     except TxnRetriable:
         client.forget(segment)
         return None

@@ -137,6 +137,8 @@ class Sighting:
     is_shared: bool = False
     is_final: bool = False
     """Opened when everything was at rest, and shown everything there was to show."""
+    is_keyed: bool = False
+    """Shared by keys: what comes again comes with what is behind it of the same keys."""
     deliveries: list[Delivery] = field(default_factory=list)
 
     def __str__(self) -> str:

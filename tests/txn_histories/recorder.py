@@ -72,6 +72,7 @@ class Recorder:
         term: int | None = None,
         is_shared: bool = False,
         is_final: bool = False,
+        is_keyed: bool = False,
     ) -> str:
         """Somebody begins to read; the name of what he will be shown."""
         name = self.new_name("sighting")
@@ -84,6 +85,7 @@ class Recorder:
             term=term,
             is_shared=is_shared,
             is_final=is_final,
+            is_keyed=is_keyed,
         )
         return name
 
@@ -184,6 +186,7 @@ class _Reading:
             line["term"],
             line["is_shared"],
             line["is_final"],
+            line.get("is_keyed", False),
         )
         self._sightings[sighting.name] = sighting
         self._history.sightings.append(sighting)

@@ -176,7 +176,7 @@ class Attachment:
         try:
             outcome = all_of(list(self._confirmations(self._consumer, claim, txn)))
         except BaseException:
-            progress.settle(claim, False)
+            self._settle(progress, claim, False)
             raise
         outcome.listen(lambda failure: self._settle(progress, claim, failure is None))
         return outcome
@@ -192,6 +192,8 @@ class Attachment:
 
     def _settle(self, progress: Progress, claim: Claim, is_acknowledged: bool) -> None:
         progress.settle(claim, is_acknowledged)
+        if not is_acknowledged and claim.txn is not None and self._consumer is not None and not self._is_closed:
+            self._consumer.renew()  # an aborted transaction's messages come again, also those that it failed to get
         self._bell.ring()
         self._arrived()
 

@@ -121,6 +121,9 @@ class WholeProgress:
         if is_acknowledged:
             last = claim.messages[-1].id
             self._acknowledged = last if self._acknowledged is None else max(self._acknowledged, last)
+        elif claim.txn is not None:
+            self._turn += 1  # it cannot commit, and what it had comes again
+            self._last = None
         if not is_acknowledged or claim.txn is None:
             self._claims.remove(claim)
 
@@ -173,7 +176,7 @@ class SharedProgress:
         for each in claim.messages:
             if self._under_way.get(each.id) is claim:
                 del self._under_way[each.id]
-                if not is_acknowledged:
+                if not is_acknowledged and claim.txn is None:  # of a transaction, which cannot commit, it comes again
                     self._unacked[each.id] = Reached(each, 0)
 
 

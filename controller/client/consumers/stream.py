@@ -62,11 +62,18 @@ class StreamReceiving(TopicConsumer[StreamMessage]):
                 confirmation = failed(error)
                 if txn is not None:
                     confirmation.register(txn)
+                self._drop_void(attachment, reached)
             if confirmation is not None:
                 confirmations.append(confirmation)
         if any(each.is_forgotten for each in self._reached):
             self._reached = {each: reached for each, reached in self._reached.items() if not each.is_forgotten}
         return all_of(confirmations)
+
+    def _drop_void(self, attachment: Attachment, reached: Reached) -> None:
+        """What is received from now on stands on nothing that cannot be acknowledged: else that would be told again."""
+        known = self._reached.get(attachment)
+        if known is not None and known.turn == reached.turn:
+            self._reached = {each: found for each, found in self._reached.items() if each is not attachment}
 
     def _received(self, attachment: Attachment, message: Message, reached: Reached) -> StreamMessage:
         self._reached = {**self._reached, attachment: reached}

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -21,7 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from controller.broker import Broker, BrokerConfig, BrokerLimits
 from controller.pb import broker_pb2 as pb
 from metastore.interface import MetadataStore, open_store
-from support.ports import LOOPBACK, free_port
+from support.ports import LOOPBACK
 from support.server import EAGER_CHANNEL
 from txn.hosting import HostOptions
 
@@ -278,57 +273,3 @@ async def two_serving(url: str = "memory://", **settings: Any) -> AsyncIterator[
         first, second = (config(name=name, **settings) for name in ("first", "second"))
         async with serving(first, store=store) as one, serving(second, store=store) as two:
             yield one, two
-
-
-class BrokerProcess:
-    """`tidemark broker` as a process of its own."""
-
-    def __init__(self, store: str, *arguments: str) -> None:
-        self.port, self.metrics_port = free_port(), free_port()
-        self.address = f"{LOOPBACK}:{self.port}"
-        self.directory = Path(tempfile.mkdtemp(prefix="tidemark-broker-"))
-        self.log_path = self.directory / "broker.log"
-        self._command = [
-            *(sys.executable, "-m", "metastore.commandline", "broker", "--store", store, "--listen", self.address),
-            *("--metrics-port", str(self.metrics_port), *arguments),
-        ]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Returns when the process says that it is ready."""
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
-
-    async def ready(self) -> None:
-        """Returns when it serves."""
-        async with WireClient(self.address) as client, asyncio.timeout(START_WITHIN_S):
-            await client.channel.channel_ready()
-
-    def terminate(self) -> int:
-        """SIGTERM; the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> int:
-        """SIGKILL; the exit code."""
-        return self._end(signal.SIGKILL)
-
-    def _end(self, number: signal.Signals) -> int:
-        assert self._process is not None
-        self._process.send_signal(number)
-        return self._process.wait(STOP_WITHIN_S)
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process is not None
-        if self._process.poll() is None:
-            self.kill()

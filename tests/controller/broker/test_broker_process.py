@@ -12,7 +12,6 @@ from pathlib import Path
 import grpc
 import pytest
 from broker_helpers import (
-    BrokerProcess,
     WireClient,
     answers,
     published,
@@ -24,6 +23,7 @@ from controller.pb import broker_pb2 as pb
 from metastore.commandline import main
 from metastore.coordination import Pace, View
 from metastore.interface import exactly, open_store
+from support.broker_process import BrokerProcess
 from support.server import ServerProcess
 from txn.hosting import Owner
 from txn.model import paths

@@ -11,7 +11,7 @@ from controller.client import EARLIEST, Client
 from controller.client.consumers import StreamConsumer
 from controller.client.errors import AckTooLate
 from controller.client.topics.producer import ProducerOptions
-from txn.model.errors import TxnError, TxnHasFailedOperations
+from txn.model.errors import TxnConflict, TxnError, TxnHasFailedOperations
 
 OUT = "topic://public/default/out"
 
@@ -128,5 +128,45 @@ def test_behind_an_abort_messages_come_again_in_order_and_before_that_nothing_is
         with pytest.raises(TxnHasFailedOperations):
             await other.commit()
         assert await taken(consumer, 10) == list(range(10))
+
+    run(scenario)
+
+
+def test_what_a_transaction_failed_to_acknowledge_comes_again_when_it_is_aborted() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        producer = await client.producer(TOPIC)
+        first = await client.stream_consumer(TOPIC, "billing", name="one", start=EARLIEST)
+        await send(producer, range(10))
+        messages = [await first.receive(PATIENCE_MS) for _ in range(5)]
+        holding = await client.begin()
+        await first.acknowledge_cumulative(messages[-1], txn=holding)
+        await first.close()
+        second = await client.stream_consumer(TOPIC, "billing", name="two", start=EARLIEST)
+        rest = [await second.receive(PATIENCE_MS) for _ in range(5)]
+        assert [int(each.payload) for each in rest] == [5, 6, 7, 8, 9]
+        txn = await client.begin()
+        with pytest.raises(TxnConflict):
+            await second.acknowledge_cumulative(rest[-1], txn=txn)
+        await txn.abort()
+        await holding.commit()
+        assert await taken(second, 5) == [5, 6, 7, 8, 9]
+
+    run(scenario)
+
+
+def test_that_acknowledging_is_too_late_is_told_once() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        await client.topics.create(TOPIC, segments=2)
+        producer, consumer = await client.producer(TOPIC), await opened(client)
+        await send(producer, range(8))
+        messages = [await consumer.receive(PATIENCE_MS) for _ in range(8)]
+        txn = await client.begin()
+        await consumer.acknowledge_cumulative(messages[0], txn=txn)
+        await txn.abort()
+        with pytest.raises(AckTooLate):
+            await consumer.acknowledge_cumulative(messages[-1])
+        for _ in range(8):
+            await send(producer, [8])  # there is something to receive, be it or not what comes again
+            await consumer.acknowledge_cumulative(await consumer.receive(PATIENCE_MS))
 
     run(scenario)

@@ -52,6 +52,8 @@ async def load(producer: Producer, is_enough: asyncio.Event, key_of: random.Rand
 
 @pytest.mark.parametrize("batch", [1, 100])
 def test_the_order_of_a_key_outlives_splits_and_merges(batch: int) -> None:
+    """H16: what is on its way to a sealed segment goes to its children in its order, before anything newer."""
+
     async def scenario(client: Client) -> None:
         await client.topics.create(TOPIC)
         await keep(client)

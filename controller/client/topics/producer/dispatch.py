@@ -142,11 +142,9 @@ class Dispatch(Generic[M]):
 
     def is_clear(self, track: Track[M]) -> bool:
         """Whether what stands on a track may depart."""
-        return not (
-            track.is_blocked
-            or track.is_abandoned
-            or any(self._is_before(each, track) for each in self._abandoned.values())
-        )
+        if track.is_blocked or track.is_abandoned:
+            return False
+        return not self._abandoned or not any(self._is_before(each, track) for each in self._abandoned.values())
 
     def depart(self, track: Track[M], count: int) -> list[M]:
         """So many messages from the front of a clear track leave, if there are so many."""

@@ -1,0 +1,23 @@
+"""Whole topics, end to end: a metadata service, three brokers, and clients that notice nothing of what befalls these.
+
+The idea. Everything that clients were told is noted, in the form in which simulations note it, and judged by the same
+judges (tests/topics_simulation, tests/txn_histories): an end to end run differs from a simulation in that its brokers
+are processes, which are killed with SIGKILL, frozen with SIGSTOP for longer than their session, and started again.
+
+A run is a list of troubles, made of a seed: kills, freezes, splits, merges, members that come and go, producers that
+are opened again, a seek, a new topic. Each comes after so many messages were confirmed. What is done is the same for
+the same seed; when it is done, and what meets what, is not.
+
+    whole_plan           the troubles of a seed. Pure
+    whole_cluster        the processes, and what the store says of them
+    whole_notebook       what is noted
+    whole_producers, whole_members, whole_rework    applications: they send; they receive; they do both in transactions
+    whole_troubles       troubles, made
+    whole_rest           what is so in the end, and the judgement
+    whole_run            all of it
+
+What it promises: after the last trouble every range is writable, everything is read to its end, and the notes have no
+violation. What it refuses: to measure. The times that it prints are of a machine that does other things as well.
+
+Start reading at whole_run.py.
+"""
