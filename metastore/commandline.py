@@ -39,10 +39,12 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
 
-DESCRIPTION = "A metadata store that speaks Oxia's wire protocol, and transactions over segments that stand on it."
+DESCRIPTION = "A metadata store that speaks Oxia's wire protocol; transactions and topics that stand on it."
 EXAMPLES = """\
 examples:
-  tidemark metastore --data-dir ./data           serve on 127.0.0.1:6648
+  tidemark standalone                            serve everything, topics on 127.0.0.1:6650, data in ./data
+  tidemark topics create orders                  a topic
+  tidemark metastore --data-dir ./metadata       serve metadata only, on 127.0.0.1:6648
   tidemark client put /greeting hello            write a record
   tidemark client get /greeting --json           read it, for a program
   tidemark broker --store oxia://localhost:6648  serve segments and transactions on 127.0.0.1:6650

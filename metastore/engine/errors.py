@@ -82,6 +82,16 @@ class ShardStopped(EngineError):
     """The shard answers nothing more: it was closed, or cannot know what is on disk."""
 
 
+class PointReleased(EngineError):
+    """The state that a read was to be of is no longer kept."""
+
+    def __init__(self, point_id: int) -> None:
+        super().__init__(
+            f"point {point_id} is no longer held: it was released, or not used for longer than it was to be held, or "
+            "the store had to grow or was restarted"
+        )
+
+
 class StoreInUse(EngineError):
     """Another process has the shard open."""
 

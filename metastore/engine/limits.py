@@ -31,5 +31,10 @@ WAITING_REQUESTS_MAX = 100_000
 
 SCAN_CHUNK_ITEMS_MAX = 1000
 SCAN_CHUNK_BYTES = 2 << 20
+POINTS_MAX = 16
+"""Points that may be held on a shard at a time: each keeps a copy of what LMDB lacks, and LMDB from reusing pages."""
+POINT_HOLD_MS_MIN = 1_000
+POINT_HOLD_MS_MAX = 3_600_000
+"""How long a point may be held after its last use."""
 SNAPSHOTS_MAX = 512
 """Long scans that may be under way at a time."""

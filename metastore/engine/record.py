@@ -22,6 +22,8 @@ CREATED_START = HEADER_SIZE - 8
 HAS_EXTRAS = 1
 _HEADER_START = struct.Struct("<Bqq")
 _LENGTH = struct.Struct("<I")
+LENGTH_BYTES = _LENGTH.size
+"""Of the extras, in front of them."""
 _EXTRAS_START = struct.Struct("<IqI")
 _INDEX_HEAD = struct.Struct("<II")
 _ONE_INDEX_HEAD = struct.Struct("<IqIII")

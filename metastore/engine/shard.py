@@ -27,6 +27,7 @@ from metastore.engine.keys import key_order
 from metastore.engine.notifications import NotificationBatch, notifications_of
 from metastore.engine.operations import Get, Range, Transaction, WriteBatch, WriteResult
 from metastore.engine.overlay import View
+from metastore.engine.points import Points
 from metastore.engine.previous import PreviousRecords
 from metastore.engine.recovery import replay, resume_sessions, show_internal_record
 from metastore.engine.rounds import Chain, Done, Request, Rounds
@@ -96,6 +97,7 @@ class Shard:
             faults,
             self.statistics,
         )
+        self.points = Points(store, self.order, clock)
         self._closed = False
         self._release = ExitStack()
         """Closes the log, the store and the lock, in this order."""
@@ -365,6 +367,7 @@ class Shard:
             return
         failed = self.rounds.failure is not None
         self._closed = True
+        self.points.close()
         self.rounds.fail(ShardStopped("the shard is closed"))
         self.rounds.between_rounds(self.feeder.stop)
         if not failed:
@@ -375,6 +378,7 @@ class Shard:
     def abandon(self) -> None:
         """Releases everything as a crash would, LMDB left behind; for tests of recovery."""
         self._closed = True
+        self.points.close()
         self.rounds.fail(ShardStopped("the shard is abandoned"))
         self.rounds.between_rounds(self.feeder.stop)
         self._release.close()

@@ -29,7 +29,7 @@ import lmdb
 from metastore.engine.change import Table
 from metastore.engine.errors import StoreDamaged
 from metastore.engine.overlay import Generation, View
-from metastore.engine.tree import Transaction, Tree
+from metastore.engine.tree import Database, Transaction, Tree
 
 FORMAT = 1
 TABLE_NAMES = {
@@ -67,6 +67,19 @@ class Applied:
     last_version_id: int
 
 
+def read_applied(transaction: Transaction, meta: Database) -> Applied:
+    """How far LMDB has got, as a transaction sees it."""
+    data = transaction.get(_APPLIED_KEY, db=meta)
+    if data is None:
+        return Applied(0, -1)
+    if len(data) != _APPLIED.size:
+        raise StoreDamaged(f"the mark of what LMDB holds has {len(data)} bytes instead of {_APPLIED.size}")
+    form, next_offset, last_version_id = _APPLIED.unpack(data)
+    if form != FORMAT:
+        raise StoreDamaged(f"the store has format {form}; this version reads format {FORMAT}")
+    return Applied(next_offset, last_version_id)
+
+
 class Store:
     """The trees, the generations over them, and the transaction through which they are read."""
 
@@ -85,7 +98,8 @@ class Store:
             )
             self._meta = self.environment.open_db(b"meta")
             self.trees = tuple(Tree(self.environment, TABLE_NAMES[table]) for table in Table)
-            self.applied = self._read_applied()
+            with self.environment.begin() as transaction:
+                self.applied = read_applied(transaction, self._meta)
         except lmdb.Error as error:
             raise StoreDamaged(f"{directory}: LMDB cannot open it: {error}") from error
         self.active = Generation()
@@ -94,22 +108,12 @@ class Store:
         self.durable = self.applied
         """What the active generation reaches: the state that readers see."""
         self.open_snapshots = 0
+        self.is_waiting_to_grow = False
+        """The map is full, and snapshots keep it from growing."""
         self.keeps_previous = False
         """Whether writers log what records were before."""
         self._transaction: Transaction | None = self.environment.begin()
         self.view = self._make_view()
-
-    def _read_applied(self) -> Applied:
-        with self.environment.begin() as transaction:
-            data = transaction.get(_APPLIED_KEY, db=self._meta)
-        if data is None:
-            return Applied(0, -1)
-        if len(data) != _APPLIED.size:
-            raise StoreDamaged(f"the mark of what LMDB holds has {len(data)} bytes instead of {_APPLIED.size}")
-        form, next_offset, last_version_id = _APPLIED.unpack(data)
-        if form != FORMAT:
-            raise StoreDamaged(f"the store has format {form}; this version reads format {FORMAT}")
-        return Applied(next_offset, last_version_id)
 
     def write_applied(self, transaction: Transaction, applied: Applied) -> None:
         """Puts the mark of how far LMDB has got into a write transaction."""
@@ -167,7 +171,9 @@ class Store:
     def grow_map(self) -> int:
         """Doubles LMDB's address space; waits for open snapshots to end. Called with the lock held, by the feeder."""
         while self.open_snapshots:
+            self.is_waiting_to_grow = True
             self.snapshots_closed.wait()
+        self.is_waiting_to_grow = False
         assert self._transaction is not None
         self._transaction.abort()
         self._transaction = None

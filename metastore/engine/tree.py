@@ -55,28 +55,28 @@ class Tree:
 
     def __init__(self, environment: lmdb.Environment, name: str) -> None:
         assert environment.max_key_size() >= ID_BYTES + HEAD, "LMDB was built for shorter keys"
-        self._short = environment.open_db(name.encode())
-        self._long = environment.open_db(f"{name}/long".encode())
+        self.short = environment.open_db(name.encode())
+        self.long = environment.open_db(f"{name}/long".encode())
 
     def get(self, transaction: Transaction, key: bytes) -> bytes | None:
         """The value of a key, or None."""
         if key and len(key) < HEAD:
-            return transaction.get(key, None, self._short)
+            return transaction.get(key, None, self.short)
         if not key:
-            return transaction.get(_EMPTY_KEY_NAME, None, self._long)
-        database, node = self._short, b""
-        *heads, tail = _cut(key)
+            return transaction.get(_EMPTY_KEY_NAME, None, self.long)
+        database, node = self.short, b""
+        *heads, tail = cut(key)
         for head in heads:
             child = transaction.get(node + head, None, database)
             if child is None:
                 return None
-            database, node = self._long, child
+            database, node = self.long, child
         return transaction.get(node + tail, None, database)
 
     def ascending(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         """Up to `limit` first items of [start, stop), in order; fewer only if there are no more."""
-        page = list(islice(_read_up(transaction, self._short, start[:HEAD], stop), limit))
-        if self._is_plain(transaction) or (start and not _has_head(key for key, _ in page)):
+        page = list(islice(_read_up(transaction, self.short, start[:HEAD], stop), limit))
+        if self.is_plain(transaction) or (start and not _has_head(key for key, _ in page)):
             return page
         return list(islice(self._walk_up(transaction, start, stop), limit))
 
@@ -84,10 +84,10 @@ class Tree:
         self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
     ) -> list[bytes]:
         """The keys of `ascending`, without reading the values."""
-        cursor = transaction.cursor(self._short)
+        cursor = transaction.cursor(self.short)
         keys = cursor.iternext(True, False) if cursor.set_range(start[:HEAD]) else iter(())
         page = list(islice(keys if stop is None else takewhile(stop.__gt__, keys), limit))
-        if self._is_plain(transaction) or (start and not _has_head(page)):
+        if self.is_plain(transaction) or (start and not _has_head(page)):
             return page
         return [key for key, _ in islice(self._walk_up(transaction, start, stop), limit)]
 
@@ -95,16 +95,16 @@ class Tree:
         self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
     ) -> list[Item]:
         """Up to `limit` last items of [start, stop), the last one first; fewer only if there are no more."""
-        page = list(islice(_read_down(transaction, self._short, start[:HEAD], stop), limit))
+        page = list(islice(_read_down(transaction, self.short, start[:HEAD], stop), limit))
         reaches_empty_key = not start and len(page) < limit
-        if self._is_plain(transaction) or not (reaches_empty_key or _has_head(key for key, _ in page)):
+        if self.is_plain(transaction) or not (reaches_empty_key or _has_head(key for key, _ in page)):
             return page
         items = self._walk(transaction, _read_down, start, stop)
         return list(islice(chain(items, self._empty_key_item(transaction, start, stop)), limit))
 
     def put_all(self, transaction: Transaction, items: Sequence[Item]) -> None:
         """Sets keys to values. Fastest if the items are sorted by key."""
-        cursor = transaction.cursor(self._short)
+        cursor = transaction.cursor(self.short)
         lengths = {len(key) for key, _ in items}
         if 0 not in lengths and max(lengths, default=0) < HEAD:
             cursor.putmulti(items)
@@ -116,7 +116,7 @@ class Tree:
 
     def delete_all(self, transaction: Transaction, keys: Iterable[bytes]) -> None:
         """Removes keys; those that are not there do no harm. Fastest if the keys are sorted."""
-        delete, short = transaction.delete, self._short
+        delete, short = transaction.delete, self.short
         for key in keys:
             if key and len(key) < HEAD:
                 delete(key, b"", short)
@@ -125,19 +125,19 @@ class Tree:
 
     def count(self, transaction: Transaction) -> int:
         """The number of keys; all those with a common head of `HEAD` bytes count as one."""
-        return transaction.stat(self._short)["entries"]
+        return transaction.stat(self.short)["entries"]
 
     def size_bytes(self, transaction: Transaction) -> int:
         """The pages that the tree takes."""
         size = 0
-        for database in (self._short, self._long):
+        for database in (self.short, self.long):
             stat = transaction.stat(database)
             size += stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
         return size
 
-    def _is_plain(self, transaction: Transaction) -> bool:
+    def is_plain(self, transaction: Transaction) -> bool:
         """Whether there is nothing but the short sub-database, which most trees never go beyond."""
-        return not transaction.cursor(self._long).last()
+        return not transaction.cursor(self.long).last()
 
     def _walk_up(self, transaction: Transaction, start: bytes, stop: bytes | None) -> Iterator[Item]:
         items = self._walk(transaction, _read_up, start, stop)
@@ -146,14 +146,14 @@ class Tree:
     def _empty_key_item(self, transaction: Transaction, start: bytes, stop: bytes | None) -> tuple[Item, ...]:
         if start or stop == b"":
             return ()
-        value = transaction.get(_EMPTY_KEY_NAME, None, self._long)
+        value = transaction.get(_EMPTY_KEY_NAME, None, self.long)
         return () if value is None else ((b"", value),)
 
     def _walk(
         self, transaction: Transaction, read: Reader, start: bytes, stop: bytes | None
     ) -> Iterator[Item]:
         """All items of [start, stop) but the empty key's. Keys may be of any depth, so no recursion."""
-        levels = [_Level(read(transaction, self._short, start[:HEAD], stop), 0, start, stop)]
+        levels = [_Level(read(transaction, self.short, start[:HEAD], stop), 0, start, stop)]
         heads: list[bytes] = []
         while levels:
             entries, id_bytes, low, high = levels[-1]
@@ -176,43 +176,43 @@ class Tree:
         low = low[HEAD:] if low.startswith(head) else b""
         high = high[HEAD:] if high is not None and high.startswith(head) else None
         end = _next_id(node) if high is None else node + high
-        return _Level(read(transaction, self._long, node + low[:HEAD], end), ID_BYTES, low, high)
+        return _Level(read(transaction, self.long, node + low[:HEAD], end), ID_BYTES, low, high)
 
     def _put_unusual(self, transaction: Transaction, key: bytes, value: bytes) -> None:
         """Sets a long or the empty key."""
         if not key:
-            transaction.put(_EMPTY_KEY_NAME, value, db=self._long)
+            transaction.put(_EMPTY_KEY_NAME, value, db=self.long)
             return
-        database, node = self._short, b""
-        *heads, tail = _cut(key)
+        database, node = self.short, b""
+        *heads, tail = cut(key)
         for head in heads:
             child = transaction.get(node + head, None, database)
             if child is None:
                 child = self._unused_id(transaction, node)
                 transaction.put(node + head, child, db=database)
-            database, node = self._long, child
+            database, node = self.long, child
         transaction.put(node + tail, value, db=database)
 
     def _unused_id(self, transaction: Transaction, parent: bytes) -> bytes:
         """Greater than every id that has entries, and than that of the parent, which may have none yet."""
-        cursor = transaction.cursor(self._long)
+        cursor = transaction.cursor(self.long)
         greatest = cursor.key()[:ID_BYTES] if cursor.last() else b""
         return _next_id(max(greatest, parent))
 
     def _delete_unusual(self, transaction: Transaction, key: bytes) -> None:
         """Removes a long or the empty key, and the nodes that it leaves empty."""
         if not key:
-            transaction.delete(_EMPTY_KEY_NAME, b"", self._long)
+            transaction.delete(_EMPTY_KEY_NAME, b"", self.long)
             return
-        database, node = self._short, b""
+        database, node = self.short, b""
         path = []
-        *heads, tail = _cut(key)
+        *heads, tail = cut(key)
         for head in heads:
             path.append((database, node + head))
             child = transaction.get(node + head, None, database)
             if child is None:
                 return
-            database, node = self._long, child
+            database, node = self.long, child
         transaction.delete(node + tail, b"", database)
         while path and self._is_empty(transaction, node):
             database, name = path.pop()
@@ -220,11 +220,11 @@ class Tree:
             node = name[:-HEAD]
 
     def _is_empty(self, transaction: Transaction, node: bytes) -> bool:
-        cursor = transaction.cursor(self._long)
+        cursor = transaction.cursor(self.long)
         return not (cursor.set_range(node) and cursor.key().startswith(node))
 
 
-def _cut(key: bytes) -> list[bytes]:
+def cut(key: bytes) -> list[bytes]:
     """The heads of a key and its tail."""
     return [key[place : place + HEAD] for place in range(0, len(key) + 1, HEAD)]
 

@@ -19,13 +19,15 @@ What it promises.
 
 What it refuses. It knows nothing of what entries mean, repairs no damage, and never rewrites or reorders. It
 guards its directory against no second process: the owner of the directory does, and keeps its own files out
-of it. One thread at a time may append, sync, trim and close; any number may read meanwhile.
+of it. One thread at a time may append, sync, trim and close; any number may read meanwhile, and other processes may
+follow (`follower`).
 
 Start reading at `log` (the door: append, sync, read, trim), then `format` (the bytes), `recovery` (the
 judgement over a torn tail), `tail` (space), `segment` and `index` (reading), `directory` (files and chain).
 """
 
 from metastore.log.errors import LogDamaged, LogError, LogFailed, LogFull, LogTrimmed
+from metastore.log.follower import LogFollower, LogPlace
 from metastore.log.format import FRAME_BYTES_MAX, Frame
 from metastore.log.inspection import SegmentReport, inspect
 from metastore.log.log import Log
@@ -38,8 +40,10 @@ __all__ = [
     "LogDamaged",
     "LogError",
     "LogFailed",
+    "LogFollower",
     "LogFull",
     "LogOptions",
+    "LogPlace",
     "LogTrimmed",
     "SegmentReport",
     "inspect",

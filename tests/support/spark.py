@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from metastore.spark import register
+from metastore.spark.views import GROUP
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 LOG4J = """\
@@ -51,9 +52,8 @@ def settings(folder: Path) -> dict[str, str]:
 def start_session(folder: Path) -> SparkSession:
     """A session that knows the source `tidemark`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
+    places = [PROJECT_ROOT, PROJECT_ROOT / "tests", _installed_view(folder)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, places), *filter(None, [os.environ.get("PYTHONPATH")])])
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in settings(folder).items():
         builder = builder.config(name, value)
@@ -62,3 +62,13 @@ def start_session(folder: Path) -> SparkSession:
         session = builder.getOrCreate()
     register(session)
     return session
+
+
+def _installed_view(folder: Path) -> Path:
+    """A place where a distribution seems to be installed that has the view `words`."""
+    place = folder / "installed"
+    about = place / "tidemark_test_views-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tidemark-test-views\nVersion: 1\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(f"[{GROUP}]\nwords = support.spark_views:WORDS\n", encoding="utf-8")
+    return place

@@ -1,0 +1,133 @@
+"""A look at LMDB's pages: where a sub-database can be cut into equal parts, and what an old state of it held.
+
+LMDB answers neither, and its file says both: it is a B+tree of pages of one size, of format 1 of LMDB 0.9. A state is
+its root's page. Its pages stay as they are while any process reads that state, so whoever looks at one must know that
+somebody holds it. Nothing is written here.
+
+    page     number u64 | pad u16 | flags u16 | lower u16 | upper u16 | place of each node u16
+    node     low u16 | high u16 | flags u16 | key length u16 | key | data
+             low, high and flags of a branch are the number of the page below; low and high of a leaf the data's length
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from metastore.engine.tree import Transaction
+
+FORMAT_VERSIONS = ((0, 9),)
+"""Of LMDB, those whose file is as described."""
+NO_PAGE = (1 << 64) - 1
+
+_DATABASE = struct.Struct("<IHHQQQQQ")
+_PAGE = struct.Struct("<QHHHH")
+_NODE = struct.Struct("<HHHH")
+_BRANCH, _LEAF = 1, 2
+_ELSEWHERE = 1
+"""The flag of a leaf's node whose data is on pages of its own."""
+_PAGE_NUMBER = struct.Struct("<Q")
+
+
+class Root(NamedTuple):
+    """One state of a sub-database."""
+
+    page: int
+    depth: int
+    entries: int
+
+
+def root_of(transaction: Transaction, name: bytes) -> Root:
+    """The state of a sub-database that a transaction sees."""
+    with transaction.cursor() as cursor:
+        found = cursor.set_key(name)
+        assert found, f"there is no sub-database {name!r}"
+        _, _, depth, _, _, _, entries, page = _DATABASE.unpack(cursor.value())
+    return Root(page, depth, entries)
+
+
+class Pages:
+    """The pages of an environment."""
+
+    def __init__(self, environment: Path, page_bytes: int) -> None:
+        self._page_bytes = page_bytes
+        with (environment / "data.mdb").open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def get(self, root: Root, key: bytes) -> bytes | None:
+        """The value of a short key in a state."""
+        page = root.page
+        while page != NO_PAGE:
+            nodes = list(self._nodes(page))
+            flags = self._flags(page)
+            assert flags & (_BRANCH | _LEAF), f"page {page} is none of a tree"
+            if flags & _LEAF:
+                return next((self._data(at) for found, at in nodes if found == key), None)
+            # The first key of a branch stands for everything below the second.
+            page = self._below([at for number, (found, at) in enumerate(nodes) if not number or found <= key][-1])
+        return None
+
+    def separators(self, root: Root, low: bytes, high: bytes | None, wanted: int) -> list[bytes]:
+        """Keys between low and high, in order, that cut what lies between into nearly equal parts.
+
+        There are at least `wanted`, unless so little lies between that it fits into few pages.
+        """
+        if root.page == NO_PAGE:
+            return []
+        pages, found = [root.page], [b""]
+        while self._flags(pages[0]) & _BRANCH:
+            lower_pages: list[int] = []
+            firsts: list[bytes] = []
+            for page, first in zip(pages, found, strict=True):
+                nodes = list(self._nodes(page))
+                keys = [first, *(key for key, _ in nodes[1:])]
+                for number, (_, at) in enumerate(nodes):
+                    end = keys[number + 1] if number + 1 < len(keys) else None
+                    if (high is None or keys[number] < high) and (end is None or end > low):
+                        lower_pages.append(self._below(at))
+                        firsts.append(keys[number])
+            pages, found = lower_pages, firsts
+            inner = [key for key in found if low < key and (high is None or key < high)]
+            if len(inner) >= wanted or not pages:
+                return inner
+        return inner if (inner := [key for key in found if key > low]) else []
+
+    def _flags(self, page: int) -> int:
+        return int(_PAGE.unpack_from(self._map, page * self._page_bytes)[2])
+
+    def _nodes(self, page: int) -> Iterator[tuple[bytes, int]]:
+        """The keys of a page, and where their nodes are."""
+        start = page * self._page_bytes
+        lower = _PAGE.unpack_from(self._map, start)[3]
+        count = (lower - _PAGE.size) // 2
+        for place in struct.unpack_from(f"<{count}H", self._map, start + _PAGE.size):
+            at = start + place
+            key_start = at + _NODE.size
+            yield self._map[key_start : key_start + _NODE.unpack_from(self._map, at)[3]], at
+
+    def _below(self, at: int) -> int:
+        low, high, flags, _ = _NODE.unpack_from(self._map, at)
+        return int(low | high << 16 | flags << 32)
+
+    def _data(self, at: int) -> bytes:
+        low, high, flags, key_bytes = _NODE.unpack_from(self._map, at)
+        start, size = at + _NODE.size + key_bytes, low | high << 16
+        if flags & _ELSEWHERE:
+            start = _PAGE_NUMBER.unpack_from(self._map, start)[0] * self._page_bytes + _PAGE.size
+        return self._map[start : start + size]
+
+    def close(self) -> None:
+        """Lets the file go."""
+        self._map.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,135 @@
+"""Points: states of a shard that are kept for a while, so that many reads, and readers, see the same one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+
+from metastore.clock import Clock
+from metastore.engine import limits
+from metastore.engine.change import Table
+from metastore.engine.errors import InvalidRequest, Overloaded, PointReleased
+from metastore.engine.keys import KeyOrder
+from metastore.engine.overlay import View
+from metastore.engine.scan import FIRST_CHUNK_ITEMS
+from metastore.engine.store import Snapshot, Store
+from metastore.engine.tree import Item
+
+PAGE_ITEMS = 512
+"""What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
+PAUSE_S = 0.0002
+"""Between two goes, while others write."""
+
+
+class _Point:
+    """One of them. Its lock is held while it is read or let go: LMDB's transactions are not for two threads at once."""
+
+    def __init__(self, snapshot: Snapshot, hold_s: float, now_s: float) -> None:
+        self.lock = threading.Lock()
+        self.snapshot: Snapshot | None = snapshot
+        self.hold_s = hold_s
+        self.used_s = now_s
+
+
+class Points:
+    """The points of one shard. LMDB cannot reuse what they hold, so each lasts a bounded time after its last use."""
+
+    def __init__(self, store: Store, order: KeyOrder, clock: Clock) -> None:
+        self._store = store
+        self._order = order
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._points: dict[int, _Point] = {}
+        self._ids = count(clock.wall_ms() << 16)
+        """Not those of the process before, whose points are gone."""
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def hold(self, hold_ms: int) -> tuple[int, int]:
+        """Keeps the present state; returns the point's id and the first offset that it does not hold."""
+        if not limits.POINT_HOLD_MS_MIN <= hold_ms <= limits.POINT_HOLD_MS_MAX:
+            raise InvalidRequest(
+                f"a point cannot be held for {hold_ms} ms: {limits.POINT_HOLD_MS_MIN} to {limits.POINT_HOLD_MS_MAX}"
+            )
+        with self._lock:
+            if len(self._points) >= limits.POINTS_MAX:
+                raise Overloaded(f"{limits.POINTS_MAX} points are held (POINTS_MAX); try again later")
+            with self._store.lock:
+                snapshot = self._store.snapshot()
+            point_id = next(self._ids)
+            self._points[point_id] = _Point(snapshot, hold_ms / 1000, self._clock.monotonic_s())
+        return point_id, snapshot.durable.next_offset
+
+    def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[tuple[list[Item], list[bytes]]]:
+        """A range of a table, in order, some items at a time, with the record that each is or leads to.
+
+        Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
+        """
+        size, seen = FIRST_CHUNK_ITEMS, self._store.durable.next_offset
+        while low < high:
+            items, records = self._page(point_id, table, low, high, size)
+            if items:
+                yield items, records
+            if len(items) < size:
+                return
+            low = items[-1][0] + b"\0"
+            size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, *map(len, records))))
+            before, seen = seen, self._store.durable.next_offset
+            if seen != before:
+                time.sleep(PAUSE_S)
+
+    def _page(
+        self, point_id: int, table: Table, low: bytes, high: bytes, size: int
+    ) -> tuple[list[Item], list[bytes]]:
+        point = self._points.get(point_id)
+        if point is None:
+            raise PointReleased(point_id)
+        with point.lock:
+            if point.snapshot is None:
+                raise PointReleased(point_id)
+            point.used_s = self._clock.monotonic_s()
+            return self._read(point.snapshot.view, table, low, high, size)
+
+    def _read(
+        self, view: View, table: Table, low: bytes, high: bytes, rows: int
+    ) -> tuple[list[Item], list[bytes]]:
+        items = view.ascending(table, low, high, rows)
+        if table is Table.RECORDS:
+            return items, [record for _, record in items]
+        encode = self._order.encode
+        found = view.records([encode(primary) for _, primary in items])
+        records = [record for record in found if record is not None]
+        assert len(records) == len(items), "an index entry has no record"
+        return items, records
+
+    def release(self, point_id: int) -> None:
+        """Lets a point go; one that is gone is no matter."""
+        with self._lock:
+            point = self._points.pop(point_id, None)
+        if point is not None:
+            _let_go(point)
+
+    def tend(self) -> None:
+        """To be called now and then: lets go what was not used for long enough, and everything if LMDB must grow."""
+        now_s = self._clock.monotonic_s()
+        must_grow = self._store.is_waiting_to_grow
+        with self._lock:
+            points = list(self._points.items())
+        for point_id, point in points:
+            if must_grow or now_s - point.used_s > point.hold_s:
+                self.release(point_id)
+
+    def close(self) -> None:
+        """Lets all go."""
+        for point_id in list(self._points):
+            self.release(point_id)
+
+
+def _let_go(point: _Point) -> None:
+    with point.lock:
+        assert point.snapshot is not None
+        snapshot, point.snapshot = point.snapshot, None
+        snapshot.close()

@@ -1,0 +1,92 @@
+"""The batch read: planned once, at one point, as pieces of about one size, and read piece by piece in the tasks."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from metastore.spark.columns import Table
+from metastore.spark.errors import Inconsistent
+from metastore.spark.options import Options
+from metastore.spark.stores.model import Piece, Point, SourceStore
+from metastore.spark.stores.opening import open_source
+from metastore.spark.views import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Part(InputPartition):
+    """What one task reads, and at which point."""
+
+    piece: Piece
+    point: Point
+
+
+class BatchReader(DataSourceReader):
+    """One read."""
+
+    def __init__(self, options: Options, table: Table, scopes: Sequence[Scope]) -> None:
+        self._options = options
+        self._table = table
+        self._scopes = scopes
+
+    def partitions(self) -> Sequence[Part]:
+        """Pins the point, unless it is given, and cuts what is to be read."""
+        options = self._options
+        with open_source(options.store, options.namespace) as store:
+            point = options.point
+            if point is not None:
+                store.check_point(point)
+            elif not store.is_consistent and options.is_consistent:
+                raise Inconsistent(
+                    f"{options.store} cannot be read at one point: records that change meanwhile may be seen before or "
+                    'after, each by itself. If that will do, give option "consistent" as false'
+                )
+            else:
+                point = store.pin(options.hold_ms)
+            return [Part(piece, point) for piece in plan(store, self._scopes, options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Reads a piece."""
+        assert isinstance(partition, Part)
+        settle()
+        with open_source(self._options.store, self._options.namespace) as store:
+            for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
+                if len(records):
+                    yield self._table.batch(records)
+
+
+def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int) -> list[Piece]:
+    """The pieces of all scopes, about as many as wanted; at least one, since Spark takes none for one."""
+    whole = [piece for scope in scopes for piece in pieces_of(store, scope)]
+    each = max(1, -(-wanted // max(1, len(whole))))
+    parts: list[Piece] = []
+    for piece in whole:
+        cuts = list(store.cuts(piece, each)) if each > 1 else []
+        bounds = [piece.start, *(cut for cut in cuts if cut), piece.end]
+        parts += [
+            Piece(piece.shard, low, high, piece.index) for low, high in pairwise(bounds)
+        ]
+    return parts
+
+
+def pieces_of(store: SourceStore, scope: Scope) -> list[Piece]:
+    """A scope, shard by shard."""
+    start, end = scope.range.start.encode(), scope.range.end.encode()
+    index = None if scope.index is None else scope.index.encode()
+    shards: Sequence[int | None] = store.shards or [None]
+    if scope.partition_key is not None:
+        shards = [store.shard_of(scope.partition_key)]
+    return [Piece(shard, start, end, index) for shard in shards]
+
+
+@lru_cache(maxsize=1)
+def settle() -> None:
+    """Once in each process: Spark collects garbage after every task, and what is there by now will stay."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,159 @@
+"""Rows as Arrow batches: the columns that Spark asks for, of records or of what a view makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import pyarrow
+
+from metastore.spark import schemas
+from metastore.spark.errors import WrongOption
+from metastore.spark.records import Records, records_of_entries
+from metastore.spark.stores.model import ChangedRecord
+from metastore.spark.views import COMMON_SCHEMA, Selection, View
+
+Array = Any
+
+TIME = pyarrow.timestamp("us", tz="UTC")
+
+
+def times(milliseconds: Array) -> Array:
+    """Milliseconds since the epoch, in numpy, as Spark wants times."""
+    return pyarrow.array(milliseconds * 1000, pyarrow.int64()).cast(TIME)
+
+
+def text(array: Array) -> Array:
+    """Bytes as text. Bytes that are none, which only a plain Oxia has, are shown with escapes."""
+    try:
+        return array.cast(pyarrow.string())
+    except pyarrow.ArrowInvalid:
+        return pyarrow.array([each.decode("utf-8", "backslashreplace") for each in array.to_pylist()], pyarrow.string())
+
+
+def _shard(records: Records) -> Array:
+    shards = pyarrow.scalar(records.shard, pyarrow.int32())
+    return pyarrow.repeat(shards, len(records))
+
+
+def _secondary_keys(records: Records) -> Array:
+    return text(pyarrow.array(records.secondary_keys, pyarrow.binary()))
+
+
+_OF_RECORDS: Mapping[str, Callable[[Records], Array]] = {
+    "key": lambda records: text(records.keys),
+    "value": lambda records: records.values,
+    "version_id": lambda records: pyarrow.array(records.version_ids),
+    "modifications": lambda records: pyarrow.array(records.modifications),
+    "created": lambda records: times(records.created_ms),
+    "modified": lambda records: times(records.modified_ms),
+    "session": lambda records: records.sessions,
+    "shard": _shard,
+    "secondary_key": _secondary_keys,
+}
+
+
+def schema_of(view: View | None, index: str | None) -> str:
+    """The columns that there are, as DDL."""
+    if view is not None:
+        return f"{view.schema}, {COMMON_SCHEMA}"
+    return schemas.RECORDS if index is None else schemas.INDEX_ENTRIES
+
+
+def columns_of(view: View | None, index: str | None) -> str:
+    """The columns that a schema may name, as DDL: with a view also those of its records."""
+    return schema_of(view, index) if view is None else f"{view.schema}, {schemas.RECORDS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a read makes of records. It travels to the tasks."""
+
+    schema: pyarrow.Schema
+    """What Spark wants: the names, in this order."""
+    view: View | None
+    selection: Selection
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns that are wanted."""
+        return self.schema.names  # type: ignore[no-any-return]
+
+    def batch(self, records: Records) -> pyarrow.RecordBatch:
+        """A batch of rows."""
+        rows: Array = None
+        found: dict[str, Array] = {}
+        if self.view is not None:
+            own = [name for name in self.names if name not in _COMMON]
+            decoded = self.view.decode(records, own, self.selection)
+            found, rows = dict(decoded.columns), decoded.rows
+        for name in self.names:
+            if name not in found:
+                array = _OF_RECORDS[name](records)
+                found[name] = array if rows is None else array.take(pyarrow.array(rows, pyarrow.int64()))
+        if not self.names:
+            count = len(records) if rows is None else len(rows)
+            return pyarrow.RecordBatch.from_struct_array(pyarrow.array([{}] * count, pyarrow.struct([])))
+        return _batch_of([found[name] for name in self.names], self.schema)
+
+
+_COMMON = frozenset(_OF_RECORDS)
+
+
+def check_names(wanted: Iterable[str], schema: str) -> None:
+    """Refuses columns that there are not."""
+    known = names_of(schema)
+    for name in wanted:
+        if name not in known:
+            raise WrongOption(f"there is no column {name!r}: there are {', '.join(known)}")
+
+
+def names_of(schema: str) -> list[str]:
+    """The columns of a schema in DDL. Spark's own parser needs a session."""
+    names, depth, start = [], 0, 0
+    for place, character in enumerate(schema + ","):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
+            names.append(schema[start:place].split()[0].split(":")[0].strip("`"))
+            start = place + 1
+    return names
+
+
+def _batch_of(arrays: Sequence[Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    for array, field in zip(arrays, schema, strict=True):
+        if array.type != field.type:
+            raise WrongOption(f"column {field.name!r} is {array.type}, and the schema says {field.type}")
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def change_batches(
+    writes: Iterator[list[ChangedRecord]], schema: pyarrow.Schema, shard: int, rows: int
+) -> Iterator[pyarrow.RecordBatch]:
+    """Changes as rows, about so many at a time."""
+    pending: list[ChangedRecord] = []
+    for changes in writes:
+        pending += changes
+        if len(pending) >= rows:
+            yield _change_batch(pending, schema, shard)
+            pending = []
+    if pending:
+        yield _change_batch(pending, schema, shard)
+
+
+def _change_batch(changes: list[ChangedRecord], schema: pyarrow.Schema, shard: int) -> pyarrow.RecordBatch:
+    present = numpy.array([each.entry is not None for each in changes])
+    records = records_of_entries([each.entry for each in changes if each.entry is not None], shard)
+    places = pyarrow.array(numpy.cumsum(present) - 1, mask=~present)
+    columns: dict[str, Callable[[], Array]] = {
+        "change": lambda: pyarrow.array([each.kind for each in changes]),
+        "offset": lambda: pyarrow.array([each.offset for each in changes], pyarrow.int64()),
+        "time": lambda: times(numpy.array([each.time_ms for each in changes], numpy.int64)),
+        "key": lambda: text(pyarrow.array([each.key for each in changes], pyarrow.binary())),
+        "shard": lambda: pyarrow.repeat(pyarrow.scalar(shard, pyarrow.int32()), len(changes)),
+    }
+    arrays = [
+        columns[name]() if name in columns else _OF_RECORDS[name](records).take(places) for name in schema.names
+    ]
+    return _batch_of(arrays, schema)

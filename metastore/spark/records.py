@@ -1,0 +1,192 @@
+"""A batch of records as columns: cut out of their bytes all at once, made into Python objects only where asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy
+import pyarrow
+
+from metastore.engine.record import HEADER_SIZE, LENGTH_BYTES
+
+Numbers = Any
+"""A numpy array of int64."""
+
+_BYTES = numpy.arange(8, dtype=numpy.int64)
+_VARINT_BYTES_MAX = 10
+
+
+class Records:
+    """Records of one shard, of one state of the store.
+
+    They are the entries of a RangeScanResponse in a buffer: `0a len {12 len version} {1a len value} {22 len key}`. All
+    arrays have one element for each record.
+    """
+
+    def __init__(
+        self, buffer: bytes, starts: Numbers, shard: int | None, secondary_keys: list[bytes] | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.shard = shard
+        self.secondary_keys = secondary_keys
+        """By which an index led to each record; None where no index was read."""
+        self._bytes = numpy.frombuffer(buffer, numpy.uint8)
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    # -- where things are
+
+    @cached_property
+    def _version_bounds(self) -> tuple[Numbers, Numbers]:
+        _, position = self._varints(self._starts + 1)
+        lengths, position = self._varints(position + 1)
+        return position, lengths
+
+    @cached_property
+    def value_bounds(self) -> tuple[Numbers, Numbers]:
+        """Where in `buffer` each value begins, and its length."""
+        starts, lengths = self._version_bounds
+        lengths, position = self._varints(starts + lengths + 1)
+        return position, lengths
+
+    @cached_property
+    def key_bounds(self) -> tuple[Numbers, Numbers]:
+        """Where in `buffer` each key begins, and its length."""
+        starts, lengths = self.value_bounds
+        lengths, position = self._varints(starts + lengths + 1)
+        return position, lengths
+
+    def _varints(self, positions: Numbers) -> tuple[Numbers, Numbers]:
+        """The numbers at these positions, and the positions behind them."""
+        byte = self._bytes[positions].astype(numpy.int64)
+        numbers, positions = byte & 127, positions + 1
+        going_on = numpy.flatnonzero(byte >= 128)
+        for shift in range(7, 7 * _VARINT_BYTES_MAX, 7):
+            if not len(going_on):
+                break
+            byte = self._bytes[positions[going_on]].astype(numpy.int64)
+            numbers[going_on] |= (byte & 127) << shift
+            positions[going_on] += 1
+            going_on = going_on[byte >= 128]
+        return numbers, positions
+
+    # -- what things are, in Arrow
+
+    @cached_property
+    def values(self) -> pyarrow.BinaryArray:
+        """The values."""
+        return self.cut(*self.value_bounds)
+
+    @cached_property
+    def keys(self) -> pyarrow.BinaryArray:
+        """The keys, as bytes."""
+        return self.cut(*self.key_bounds)
+
+    def cut(self, starts: Numbers, lengths: Numbers) -> pyarrow.BinaryArray:
+        """Pieces of `buffer` that follow each other and do not overlap, one for each record."""
+        count = len(starts)
+        bounds = numpy.empty(2 * count + 1, numpy.int32)
+        bounds[0:-1:2] = starts
+        bounds[1::2] = starts + lengths
+        bounds[-1] = bounds[-2] if count else 0
+        # Every other piece is what lies between.
+        every = pyarrow.BinaryArray.from_buffers(
+            pyarrow.binary(), 2 * count, [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(self.buffer)]
+        )
+        return every.take(pyarrow.array(numpy.arange(0, 2 * count, 2)))
+
+    # -- versions, as numpy arrays of int64
+    #
+    # The fields of a Version come in their order, and those that are 0 may be left out. Each is found behind the one
+    # before, so whoever asks for the first pays for no other.
+
+    @property
+    def version_ids(self) -> Numbers:
+        """The version ids."""
+        return self._ids_and_rest[0]
+
+    @property
+    def modifications(self) -> Numbers:
+        """How often each was overwritten."""
+        return self._modifications_and_rest[0]
+
+    @cached_property
+    def created_ms(self) -> Numbers:
+        """When each was created."""
+        return self._fixed64(self._times_and_rest[0])
+
+    @cached_property
+    def modified_ms(self) -> Numbers:
+        """When each was last written."""
+        return self._fixed64(self._times_and_rest[1])
+
+    @cached_property
+    def sessions(self) -> pyarrow.Int64Array:
+        """The sessions of ephemeral records; null for others."""
+        positions = self._times_and_rest[2]
+        has_session = self._is_tag(positions, 0x28)
+        numbers = numpy.zeros(len(self), numpy.int64)
+        numbers[has_session], _ = self._varints(positions[has_session] + 1)
+        return pyarrow.array(numbers, mask=~has_session)
+
+    @cached_property
+    def _ids_and_rest(self) -> tuple[Numbers, Numbers]:
+        return self._optional(self._version_bounds[0], 0x08)
+
+    @cached_property
+    def _modifications_and_rest(self) -> tuple[Numbers, Numbers]:
+        return self._optional(self._ids_and_rest[1], 0x10)
+
+    @cached_property
+    def _times_and_rest(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Where both times are, -1 for none, and what follows them."""
+        position, found = self._modifications_and_rest[1], []
+        for tag in (0x19, 0x21):
+            is_there = self._is_tag(position, tag)
+            found.append(numpy.where(is_there, position + 1, -1))
+            position = numpy.where(is_there, position + 9, position)
+        return found[0], found[1], position
+
+    def _optional(self, positions: Numbers, tag: int) -> tuple[Numbers, Numbers]:
+        """The numbers of a field, 0 where it is left out, and the positions behind it."""
+        is_there = self._is_tag(positions, tag)
+        if is_there.all():
+            return self._varints(positions + 1)
+        numbers, positions = numpy.zeros(len(self), numpy.int64), positions.copy()
+        present = numpy.flatnonzero(is_there)
+        numbers[present], positions[present] = self._varints(positions[present] + 1)
+        return numbers, positions
+
+    def _is_tag(self, positions: Numbers, tag: int) -> Numbers:
+        """Where a Version goes on with this field."""
+        starts, lengths = self._version_bounds
+        last = max(0, len(self._bytes) - 1)
+        return (positions < starts + lengths) & (self._bytes[numpy.minimum(positions, last)] == tag)
+
+    def _fixed64(self, positions: Numbers) -> Numbers:
+        """The numbers of eight bytes at these positions; 0 where there is none."""
+        found = self._bytes[positions[:, None] + _BYTES].view("<i8").reshape(-1) if len(self) else positions
+        return numpy.where(positions < 0, 0, found)
+
+
+def records_of(blobs: list[bytes], shard: int, secondary_keys: list[bytes] | None = None) -> Records:
+    """Records as the engine stores them."""
+    buffer = b"".join(blobs)
+    lengths = numpy.fromiter(map(len, blobs), numpy.int64, len(blobs))
+    starts = numpy.cumsum(lengths) - lengths
+    data = numpy.frombuffer(buffer, numpy.uint8)
+    has_extras = data[starts] != 0
+    starts += HEADER_SIZE
+    if has_extras.any():
+        sizes = data[starts[has_extras][:, None] + _BYTES[:LENGTH_BYTES]].view("<u4").reshape(-1)
+        starts[has_extras] += LENGTH_BYTES + sizes.astype(numpy.int64)
+    return Records(buffer, starts, shard, secondary_keys)
+
+
+def records_of_entries(entries: list[bytes], shard: int | None, secondary_keys: list[bytes] | None = None) -> Records:
+    """Records that are entries already."""
+    lengths = numpy.fromiter(map(len, entries), numpy.int64, len(entries))
+    return Records(b"".join(entries), numpy.cumsum(lengths) - lengths, shard, secondary_keys)

@@ -1,0 +1,278 @@
+"""A shard of a directory that somebody else writes, as it was at a point.
+
+LMDB holds the shard some way behind the log, and goes on while it is read. So a state is put together of both: what
+LMDB held at `applied`, and the log from there to the point; and where LMDB has come beyond that meanwhile, what the log
+says of the keys that were changed. Every effect in the log is absolute, so this costs one look at the log behind
+`applied`, and nothing for records that nobody has changed.
+
+What was overwritten behind the point can be known in these ways, tried in this order:
+- the log between `applied` and the point says it;
+- the process that pinned the point holds LMDB's state of then: its pages are still there, and are read;
+- the first later change says that there was nothing, or what there was (while the log keeps previous records);
+- LMDB does not have the later change yet.
+In the rare other case the read fails with PointGone. With a point that is held (`pin`) there is no other case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+
+from metastore.engine.change import DELETED_FROM, PUT_INTO, Kind, Table, decode
+from metastore.engine.index_keys import primary_of
+from metastore.engine.overlay import Generation, View
+from metastore.engine.pages import Pages, Root, root_of
+from metastore.engine.record import modifications_of
+from metastore.engine.store import TABLE_NAMES, Applied, read_applied
+from metastore.engine.tree import HEAD, Tree, cut
+from metastore.log import LogFollower, LogPlace, LogTrimmed
+from metastore.spark.errors import PointGone, StoreUnreachable
+
+MAP_BYTES = 1 << 40
+"""The address space for a file that may grow while it is read. Only what is there takes room."""
+SUBDATABASES_MAX = 16
+TABLES = (Table.RECORDS, Table.INDEXES)
+
+
+FIRST_BLOCK_ROWS = 128
+"""Small at first: how large the values are is not known yet."""
+BLOCK_BYTES = 8 << 20
+"""A block ends about here, however many rows were asked for."""
+
+
+class State(NamedTuple):
+    """A point on a shard."""
+
+    offset: int
+    segment: int
+    """With `position`, where the log ended then."""
+    position: int
+    applied: int
+    """What LMDB held then."""
+    roots: tuple[tuple[int, int, int], ...] = ()
+    """Its sub-databases then, short and long, of records and of indexes; none if nobody holds them."""
+
+    @property
+    def log_end(self) -> LogPlace:
+        """Where the log ended then."""
+        return LogPlace(self.segment, self.offset, self.position)
+
+
+class _Later(NamedTuple):
+    """What the log says of a key behind the point."""
+
+    existed: bool
+    before: bytes | None
+    """What it was at the point, where the log keeps that."""
+    puts: set[bytes]
+
+
+class ShardFiles:
+    """A shard's directory, open for reading. Only one for each environment and process."""
+
+    def __init__(self, directory: Path, known: LogPlace | None = None) -> None:
+        self._index = directory / "index"
+        try:
+            self.environment = _open(self._index)
+        except lmdb.Error as error:
+            raise StoreUnreachable(f"{self._index} cannot be read: {error}") from None
+        self._meta = self.environment.open_db(b"meta", create=False)
+        self.trees = [Tree(self.environment, TABLE_NAMES[table]) for table in Table]
+        self.log = LogFollower(directory / "log", known)
+
+    def applied(self, transaction: lmdb.Transaction[bytes]) -> Applied:
+        """What LMDB holds."""
+        return read_applied(transaction, self._meta)
+
+    def roots(self, transaction: lmdb.Transaction[bytes]) -> tuple[Root, ...]:
+        """The sub-databases as a transaction sees them."""
+        names = [name for table in TABLES for name in (TABLE_NAMES[table], f"{TABLE_NAMES[table]}/long")]
+        return tuple(root_of(transaction, name.encode()) for name in names)
+
+    def pages(self) -> Pages:
+        """The pages of the environment, to be closed."""
+        return Pages(self._index, int(self.environment.stat()["psize"]))
+
+    def state(self, is_held: bool) -> tuple[State, lmdb.Transaction[bytes]]:
+        """The state of now, and the transaction that holds it."""
+        transaction = self.environment.begin()
+        applied = self.applied(transaction).next_offset
+        end = self.log.end()
+        roots = tuple(tuple(each) for each in self.roots(transaction)) if is_held else ()
+        assert end.offset >= applied, "LMDB is ahead of the log"
+        return State(end.offset, end.segment, end.position, applied, roots), transaction  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Lets the files go."""
+        self.environment.close()
+
+
+def _open(path: Path) -> lmdb.Environment:
+    """Opens an environment beside its writer, with its locks; without them only where nobody could write."""
+    try:
+        return _opened(path, has_lock=True)
+    except lmdb.Error as error:
+        if not isinstance(error, lmdb.ReadonlyError) and "Read-only file system" not in str(error):
+            raise
+        return _opened(path, has_lock=False)
+
+
+def _opened(path: Path, has_lock: bool) -> lmdb.Environment:
+    return lmdb.open(str(path), map_size=MAP_BYTES, max_dbs=SUBDATABASES_MAX, readonly=True, lock=has_lock)
+
+
+class Past:
+    """A shard at a state; to be closed. Errors are those of the data source."""
+
+    def __init__(self, files: ShardFiles, state: State) -> None:
+        self._files = files
+        self._state = state
+        self._transaction = files.environment.begin()
+        applied = files.applied(self._transaction).next_offset
+        start = state.applied if state.roots else min(applied, state.offset)
+        end = files.log.end()
+        self._generation = Generation()
+        self._later: dict[int, dict[bytes, _Later]] = {int(table): {} for table in TABLES}
+        try:
+            self._read_log(start, end)
+        except LogTrimmed as error:
+            self._transaction.abort()
+            raise PointGone(f"the log from offset {start} on is no longer kept ({error}): read anew") from None
+        self._records = View(files.trees, self._transaction, [self._generation])
+        self.is_unchanged = not any(self._later.values()) and self._generation.is_empty
+
+    def _read_log(self, offset: int, end: LogPlace) -> None:
+        while offset < end.offset:
+            for frame in self._files.log.read(offset, end):
+                for number, payload in enumerate(frame.entries, frame.first_offset):
+                    if number < self._state.offset:
+                        self._apply(payload)
+                    else:
+                        self._note(payload)
+                offset = frame.end_offset
+
+    def _apply(self, payload: bytes) -> None:
+        layers = self._generation.layers
+        for kind, key, value in decode(payload).changes:
+            if kind in PUT_INTO:
+                layers[PUT_INTO[kind]].entries[key] = value
+            elif kind in DELETED_FROM:
+                layers[DELETED_FROM[kind]].entries[key] = None
+
+    def _note(self, payload: bytes) -> None:
+        """Takes note of what was changed behind the point: what there was, and what came instead."""
+        for kind, key, value in decode(payload).changes:
+            if kind == Kind.RECORD_BEFORE:
+                self._later[Table.RECORDS].setdefault(key, _Later(True, value, set()))
+            elif kind in (Kind.RECORD_EXISTED, Kind.RECORD_NEW):
+                self._later[Table.RECORDS].setdefault(key, _Later(kind == Kind.RECORD_EXISTED, None, set()))
+            elif kind in PUT_INTO and PUT_INTO[kind] in TABLES:
+                table = PUT_INTO[kind]
+                existed = table is Table.RECORDS and modifications_of(value) > 0
+                self._later[table].setdefault(key, _Later(existed, None, set())).puts.add(value)
+            elif kind in DELETED_FROM and DELETED_FROM[kind] in TABLES:
+                self._later[DELETED_FROM[kind]].setdefault(key, _Later(True, None, set()))
+
+    # -- reading
+
+    def view(self, table: Table, low: bytes, high: bytes | None) -> View:
+        """The shard at the state, as far as this range of the table goes."""
+        layer = self._generation.layers[table].entries
+        with self._files.pages() as pages:
+            for key in self._later[table]:
+                if key not in layer and low <= key and (high is None or key < high):
+                    layer[key] = self._before(table, key, pages)
+        return View(self._files.trees, self._transaction, [self._generation])
+
+    def entries(self, low: bytes, high: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The entries of a range of an index, in order, so many at a time; each with its key and its record's."""
+        view = self.view(Table.INDEXES, low, high)
+        while items := view.ascending(Table.INDEXES, low, high, count):
+            yield items
+            low = items[-1][0] + b"\0"
+
+    def record(self, key: bytes) -> bytes:
+        """The record that an index entry leads to, by its encoded key."""
+        layer = self._generation.layers[Table.RECORDS].entries
+        if key not in layer and key in self._later[Table.RECORDS]:
+            with self._files.pages() as pages:
+                layer[key] = self._before(Table.RECORDS, key, pages)
+        record = self._records.record(key)
+        assert record is not None, "an index entry has no record"
+        return record
+
+    def _before(self, table: Table, key: bytes, pages: Pages) -> bytes | None:
+        """What a key was at the point, which was changed since, and not between `applied` and the point."""
+        if self._state.roots:
+            return _held(pages, self._state, table, key)
+        later = self._later[table][key]
+        if not later.existed or later.before is not None:
+            return later.before
+        if table is Table.INDEXES:
+            return primary_of(key)
+        present = self._files.trees[table].get(self._transaction, key)
+        if present is None or present in later.puts:
+            raise PointGone(
+                "a record was overwritten since the read began, and what it was is no longer kept: hold the point with "
+                "metastore.spark.pin(store) and give it as option `point`, or read through the service"
+            )
+        return present
+
+    def blocks(self, low: bytes, high: bytes, count: int) -> Iterator[list[bytes]]:
+        """The records of a range, in order, so many at a time."""
+        table = Table.RECORDS
+        if self.is_unchanged and self._files.trees[table].is_plain(self._transaction):
+            yield from self._plain_blocks(table, low, high, count)
+            return
+        view = self.view(table, low, high)
+        size = min(count, FIRST_BLOCK_ROWS)
+        while items := view.ascending(table, low, high, size):
+            block = [record for _, record in items]
+            yield block
+            low, size = items[-1][0] + b"\0", _next_size(block, count)
+
+    def _plain_blocks(self, table: Table, low: bytes, high: bytes, count: int) -> Iterator[list[bytes]]:
+        """The fast way: no key is looked at but the last one of each block."""
+        cursor = self._transaction.cursor(self._files.trees[table].short)
+        if not cursor.set_range(low[:HEAD]):
+            return
+        values, start, size = cursor.iternext(keys=False, values=True), low, min(count, FIRST_BLOCK_ROWS)
+        while block := list(islice(values, size)):
+            last = cursor.key() if len(block) == size else b""
+            if not last or last >= high:
+                items = self._files.trees[table].ascending(self._transaction, start, high, size)
+                block, last = [value for _, value in items], b""
+            yield block
+            if not last:
+                return
+            start, size = last + b"\0", _next_size(block, count)
+
+    def close(self) -> None:
+        """Lets LMDB reuse what this has held."""
+        self._transaction.abort()
+
+
+def _next_size(block: list[bytes], count: int) -> int:
+    """How many records the next block may have, by the largest of this one."""
+    largest = max(map(len, block), default=1)
+    return max(1, min(count, 4 * len(block) + 1, BLOCK_BYTES // max(1, largest)))
+
+
+def _held(pages: Pages, state: State, table: Table, key: bytes) -> bytes | None:
+    """What a key was in the state that its holder keeps."""
+    place = 2 * TABLES.index(table)
+    short, long = (Root(*root) for root in state.roots[place : place + 2])
+    if not key:
+        return pages.get(long, b"\0")
+    root, node = short, b""
+    *heads, tail = cut(key)
+    for head in heads:
+        child = pages.get(root, node + head)
+        if child is None:
+            return None
+        root, node = long, child
+    return pages.get(root, node + tail)

@@ -1,0 +1,164 @@
+"""Our service, over the network: points that it holds, and bulk scans at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import numpy
+from google.protobuf.message import Message
+
+from metastore.interface import StoreUrl
+from metastore.pb import oxia_pb2
+from metastore.pb import tidemark_pb2 as pb
+from metastore.providers.wire.plain_store import PlainStore
+from metastore.providers.wire.protocol import BULK_SCAN, CHANGES, CUT_RANGE, DESCRIBE, HOLD_POINT, REACH, RELEASE_POINT
+from metastore.providers.wire.scans import Source, alone
+from metastore.providers.wire.store import WireStore
+from metastore.spark.errors import WrongOption
+from metastore.spark.records import Records
+from metastore.spark.stores.contract import ContractStore, PlainShards
+from metastore.spark.stores.loop import Loop
+from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+ROWS_MAX = 10_000
+"""Records in one message, as the service allows."""
+
+_KINDS = {number: name.lower() for name, number in pb.ChangeKind.items()}
+
+
+def open_service(url: StoreUrl, namespace: str | None) -> SourceStore:
+    """The store behind an `oxia://` URL: our service, or a plain Oxia."""
+    text = url.text
+    if namespace is not None:
+        text = urlsplit(text)._replace(path=f"/{namespace}").geturl()
+    loop = Loop(text)
+    if isinstance(loop.store, PlainStore):
+        return ContractStore(loop, PlainShards(loop.store))
+    assert isinstance(loop.store, WireStore), f"{text} opened as {type(loop.store).__name__}"
+    return ServiceStore(loop, loop.store, url.path.strip("/") if namespace is None else namespace)
+
+
+class ServiceStore(SourceStore):
+    """A namespace of our service."""
+
+    is_consistent = True
+
+    def __init__(self, loop: Loop, store: WireStore, namespace: str) -> None:
+        self._loop = loop
+        self._caller = store.caller
+        self._shards = store.shards
+        self.key_sorting = store.key_sorting
+        self.shards = self._shards.over(None)
+        request = pb.DescribeRequest(namespace=namespace.encode())
+        described = self._ask(self.shards[0], DESCRIBE, request, pb.DescribeResponse)
+        self._identity = f"{described.store_id.decode()}/{described.namespace.decode()}"
+
+    def _ask(self, shard: int, path: str, request: Message, answer: type[M]) -> M:
+        what = path.rpartition("/")[2]
+        message = request.SerializeToString()
+        reply = self._loop.run(lambda: self._caller.unary(shard, path, message, what, repeatable=True))
+        return answer.FromString(reply.message)
+
+    def _stream(self, shard: int, path: str, request: Message, decode: Callable[[bytes], Sequence[T]]) -> Iterator[T]:
+        what = path.rpartition("/")[2]
+        source = Source(self._caller, shard, path, request.SerializeToString(), decode, what)
+        for portion in self._loop.each(alone(source)):
+            yield from portion
+
+    def shard_of(self, partition_key: str) -> int:
+        return self._shards.owner("", partition_key)
+
+    # -- points
+
+    def pin(self, hold_ms: int) -> Point:
+        states: dict[int, dict[str, int]] = {}
+        point = Point(self._identity, states)
+        try:
+            for shard in self.shards:
+                request = pb.HoldPointRequest(shard=shard, hold_ms=hold_ms)
+                held = self._ask(shard, HOLD_POINT, request, pb.HoldPointResponse)
+                states[shard] = {"offset": held.next_offset, "point": held.point}
+        except BaseException:
+            self.release(point)
+            raise
+        return point
+
+    def check_point(self, point: Point) -> None:
+        if point.store != self._identity:
+            raise WrongOption(f"the point is of store {point.store}, and this one is {self._identity}")
+
+    def release(self, point: Point) -> None:
+        for shard, state in point.shards.items():
+            request = pb.ReleasePointRequest(shard=shard, point=state["point"])
+            self._ask(shard, RELEASE_POINT, request, pb.ReleasePointResponse)
+
+    # -- reading
+
+    def cuts(self, piece: Piece, count: int) -> Sequence[bytes]:
+        assert piece.shard is not None
+        request = pb.CutRangeRequest(shard=piece.shard, range=_range(piece), parts=count)
+        return self._ask(piece.shard, CUT_RANGE, request, pb.CutRangeResponse).keys
+
+    def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:
+        shard = piece.shard
+        assert shard is not None
+        if "point" not in point.shards[shard]:
+            raise WrongOption("the point is of the directory, and the store is read through its service: pin it there")
+        request = pb.BulkScanRequest(
+            shard=shard, point=point.shards[shard]["point"], range=_range(piece), rows=min(rows, ROWS_MAX)
+        )
+        is_index = piece.index is not None
+        return self._stream(shard, BULK_SCAN, request, lambda message: [_records(message, shard, is_index)])
+
+    # -- the change log
+
+    def advance(self, piece: Piece, offset: int | None, changes_max: int | None) -> Advance:
+        assert piece.shard is not None
+        request = pb.ReachRequest(shard=piece.shard, range=_range(piece), from_offset=offset, changes_max=changes_max)
+        reach = self._ask(piece.shard, REACH, request, pb.ReachResponse)
+        return Advance(reach.first_offset, reach.next_offset, reach.to_offset, reach.changes)
+
+    def changes(self, piece: Piece, start: int, end: int) -> Iterator[list[ChangedRecord]]:
+        assert piece.shard is not None
+        request = pb.ChangesRequest(shard=piece.shard, range=_range(piece), from_offset=start, to_offset=end)
+        return self._stream(piece.shard, CHANGES, request, _changes)
+
+    def close(self) -> None:
+        self._loop.close()
+
+
+def _range(piece: Piece) -> pb.BulkRange:
+    return pb.BulkRange(start_inclusive=piece.start, end_exclusive=piece.end, index_name=piece.index)
+
+
+def _records(message: bytes, shard: int, is_index: bool) -> Records:
+    bulk = pb.BulkScanResponse.FromString(message)
+    lengths = numpy.frombuffer(bulk.lengths, "<u4").astype(numpy.int64)
+    starts = numpy.cumsum(lengths) - lengths
+    return Records(bulk.records, starts, shard, list(bulk.secondary_keys) if is_index else None)
+
+
+def _changes(message: bytes) -> list[list[ChangedRecord]]:
+    return [
+        [
+            ChangedRecord(
+                _KINDS[change.kind],
+                change.record.key if change.HasField("record") else change.key,
+                _entry(change.record) if change.HasField("record") else None,
+                write.offset,
+                write.timestamp,
+            )
+            for change in write.changes
+        ]
+        for write in pb.ChangesResponse.FromString(message).writes
+    ]
+
+
+def _entry(record: oxia_pb2.GetResponse) -> bytes:
+    """A GetResponse as an entry of a RangeScanResponse: written by us, with its fields in their order."""
+    return oxia_pb2.RangeScanResponse(records=[record]).SerializeToString()

@@ -1,0 +1,103 @@
+"""Views: records read as typed columns, by whoever knows what they mean. The contract, and how views are found.
+
+The data source knows keys, values and versions. A package that has records of its own registers a `View` for them as
+an entry point of the group `tidemark.spark.views` (name -> a `View`, or a function without arguments that returns one),
+and `option("view", NAME)` reads them. A view is used in the processes of Spark: it must be importable there, quick to
+import, and free of state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from metastore.interface import ALL, Range
+from metastore.spark.errors import WrongOption
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from metastore.spark.records import Records
+
+GROUP = "tidemark.spark.views"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is to be read: a range of keys, or with an index of its secondary keys."""
+
+    range: Range = ALL
+    index: str | None = None
+    partition_key: str | None = None
+    """All that is wanted lies in this partition, so that one shard need be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the reader asked for beside the view."""
+
+    key_sorting: str
+    """The store's order of keys: `hierarchical` or `natural`."""
+    segment: str | None = None
+    transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Columns made of records."""
+
+    columns: Mapping[str, pyarrow.Array[Any]]
+    """Those that were asked for, of one length, of exactly the types that the schema says."""
+    rows: Any = None
+    """Which record each row is of: numbers that ascend, as a numpy array of int64. None: one row for each record. So a
+    view leaves out records that are none of its own, or makes several rows of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How records of one kind are found and read."""
+
+    schema: str
+    """Its own columns, as DDL (`txn_id STRING, state STRING, created TIMESTAMP`); the source adds `COMMON_SCHEMA`
+    behind them and makes all nullable. Times are TIMESTAMP: in Arrow, microseconds in UTC."""
+    scopes: Callable[[Selection], Sequence[Scope]]
+    """Where the records are. Scopes must not overlap. WrongOption for a selection that the view cannot make; what a
+    scope has too much, `decode` leaves out."""
+    decode: Callable[[Records, Sequence[str], Selection], Decoded]
+    """The columns asked for, which are some of its own, of a batch of records (`metastore.spark.records`). Asked for
+    none, it says at least which records are rows. It does not raise for what others may have written: such a record is
+    left out, or shown in columns made for that."""
+
+
+COMMON_COLUMNS = ("shard", "key", "version_id")
+COMMON_SCHEMA = "shard INT, key STRING, version_id BIGINT"
+
+
+def view_named(name: str) -> View:
+    """The view that is registered under a name; WrongOption says which there are."""
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        known = ", ".join(sorted(points)) or "none is installed"
+        raise WrongOption(f"view {name!r} is unknown: {known}")
+    found = points[name].load()
+    view = found if isinstance(found, View) else found()
+    assert isinstance(view, View), f"the entry point {name!r} of {GROUP} is no view"
+    return view
+
+
+def levels_below(path: str, levels: int, key_sorting: str) -> Range:
+    """The range of the keys that are so many levels below a path: of `/a` and 2, `/a/b/c`.
+
+    In the natural order those of other levels lie among them. A level whose name begins with a zero byte is not found.
+    """
+    assert path
+    assert not path.endswith("/"), f"{path!r} is to have no slash at its end"
+    assert levels >= 1
+    if key_sorting != "hierarchical":
+        return Range(f"{path}/", f"{path}0")
+    # A key's level is the number of its slashes, so the bounds have as many. A slash sorts behind all else: what
+    # follows the keys below `/txn-op` begins with `/txn-oq`.
+    following = path[:-1] + chr(ord(path[-1]) + 1)
+    return Range(f"{path}/" + "\0/" * (levels - 1), following + "\0/" * levels)

@@ -1,0 +1,166 @@
+"""A directory that another process writes is read at a point, whatever happens to it meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
+from metastore.spark.stores.directory import DirectoryStore
+from metastore.spark.stores.model import Piece, Point
+from support.server import PROJECT_ROOT
+from support.spark_stores import all_records
+
+FEED_ALL = 1_000_000
+LONG = "/long/" + "x" * 1200
+KEYS = [*(f"/a/{number}" for number in range(30)), *(f"{LONG}/{number}" for number in range(4)), "b"]
+
+
+class Writer:
+    """The process that owns the directory, and what its records are."""
+
+    def __init__(self, path: Path, sorting: str) -> None:
+        command = [sys.executable, "-m", "support.shard_writer", str(path), sorting]
+        places = [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.records: dict[str, bytes] = {}
+        self._answer("ready")
+
+    def _answer(self, expected: str) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == expected
+
+    def do(self, command: str) -> None:
+        """Has something done."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+        self._answer("done")
+
+    def put(self, key: str, value: str) -> None:
+        self.records[key] = value.encode()
+        self.do(f"put {key} {value}")
+
+    def delete(self, key: str) -> None:
+        self.records.pop(key, None)
+        self.do(f"delete {key}")
+
+    def disturb(self, choice: random.Random, times: int) -> None:
+        """Writes, deletes and feeds, at random."""
+        for number in range(times):
+            what = choice.random()
+            if what < 0.6:
+                self.put(choice.choice(KEYS), f"{choice.randrange(5)}-{number}" + "v" * choice.choice([0, 3, 3000]))
+            elif what < 0.85:
+                self.delete(choice.choice(KEYS))
+            else:
+                self.do(f"feed {choice.choice([1, 2, 3, 7, FEED_ALL])}")
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=30)
+
+
+def read(store: DirectoryStore, point: Point) -> dict[str, bytes]:
+    found = all_records(store, point, rows=7)
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
+def read_by_index(store: DirectoryStore, point: Point) -> list[tuple[str, str, bytes]]:
+    found = []
+    for records in store.scan(Piece(0, index=b"by-value"), point, 7):
+        assert records.secondary_keys is not None
+        keys = zip(records.secondary_keys, records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+        found += [(secondary.decode(), key.decode(), value) for secondary, key, value in keys]
+    return found
+
+
+@pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int) -> None:
+    choice = random.Random(seed)
+    with Writer(tmp_path, sorting) as writer:
+        writer.disturb(choice, 40)
+        with ExitStack() as stack, DirectoryStore(tmp_path, "default") as store:
+            expected = dict(writer.records)
+            # The point is found again from its text, as it is in a task.
+            held = Point.parse(str(store.hold(stack)))
+        # LMDB's transactions have ended with the stack, so a holder of its own process is needed for what follows.
+        assert held.shards[0]["offset"] > 0
+        command = [sys.executable, "-m", "metastore.spark.holder", f"lmdb://{tmp_path}"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout is not None
+            point = Point.parse(holder.stdout.readline())
+            for _ in range(3):
+                with DirectoryStore(tmp_path, "default") as store:
+                    assert read(store, point) == expected
+                    by_index = sorted((value.decode()[0], key, value) for key, value in expected.items())
+                    assert sorted(read_by_index(store, point)) == by_index
+                writer.disturb(choice, 30)
+            holder.communicate()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_holder_a_point_is_read_as_it_was_or_not_at_all(tmp_path: Path, seed: int) -> None:
+    choice = random.Random(seed)
+    with Writer(tmp_path, "hierarchical") as writer, DirectoryStore(tmp_path, "default") as store:
+        if seed == 0:
+            writer.do("previous")  # then nothing is ever lost
+        writer.disturb(choice, 30)
+        expected, point = dict(writer.records), store.pin(1000)
+        lost = 0
+        for _ in range(5):
+            try:
+                assert read(store, point) == expected
+            except PointGone:
+                lost += 1
+            writer.disturb(choice, 10)
+        assert seed != 0 or lost == 0
+
+
+def test_what_was_trimmed_is_told(tmp_path: Path) -> None:
+    with Writer(tmp_path, "natural") as writer, DirectoryStore(tmp_path, "default") as store:
+        point = store.pin(1000)
+        for number in range(60):
+            writer.put(f"k{number % 3}", "v" * 3000)
+        writer.do(f"feed {FEED_ALL}")
+        writer.do("trim")
+        with pytest.raises(PointGone, match="no longer kept"):
+            read(store, point)
+        with pytest.raises(PointGone, match="begins at offset"):
+            list(store.changes(Piece(0), 0, 10))
+
+
+def test_a_copy_on_which_nothing_can_be_written_is_read(tmp_path: Path) -> None:
+    with Writer(tmp_path, "hierarchical") as writer:
+        writer.disturb(random.Random(5), 30)
+    with DirectoryStore(tmp_path, "default") as store:
+        assert read(store, store.pin(1000)) == writer.records
+
+
+def test_wrong_places_are_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreachable, match=r"holds no store"):
+        DirectoryStore(tmp_path, "default")
+    with Writer(tmp_path, "hierarchical"):
+        with pytest.raises(WrongOption, match="it has default"):
+            DirectoryStore(tmp_path, "other")
+        with DirectoryStore(tmp_path, "default") as store:
+            with pytest.raises(WrongOption, match="the point is of store"):
+                store.check_point(Point("another", {}))
+            with pytest.raises(WrongOption, match="ends before it starts"):
+                list(store.scan(Piece(0, b"b", b"a"), store.pin(1000), 10))
