@@ -11,7 +11,7 @@ PROTO := $(shell find proto -name '*.proto')
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Start a store and a broker, use them, break them, and show that nothing was lost
+demo: $(READY) ## Start it all, use it, break it, let a topic split and merge, and show that nothing was lost
 	$(PYTHON) -m metastore.demo
 	$(PYTHON) -m controller.demo
 

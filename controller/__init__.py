@@ -7,13 +7,17 @@ that changes.
 
     errors      the errors of brokers, and all errors as names for the wire: the same ones on both sides
     addresses   HOST:PORT
-    broker      the process: `tidemark broker`, and `Broker` for use within another process
+    broker      the service, `Broker`, for any process
     client      the API for applications, with and without `await`
     pb          generated messages of the service `tidemark.broker.v1.Broker`
 
     layout, assignment, autoscale, topics    topics of many segments: their shape, who gets which segment, when one is
                 split or merged, and their records
     operations, subscriptions, watches, leading    what becomes of a topic, who consumes it, who is told, who leads it
+    peers       a broker's calls to other brokers
+    admin, console    administration of topics: REST, and `tidemark topics`
+    serving     `tidemark broker`, with the admin service beside it
+    standalone  metadata service, broker and admin service in one: `tidemark standalone`
 
 What it promises. What was answered is durable. A stream that breaks loses nothing that was answered and repeats
 nothing that was stored: a producer's resends are recognised, and who reads goes on from a position. The errors of the

@@ -15,7 +15,6 @@ from loadtest.bench.topic_stage import SIDE, Application, Stage, staged
 
 GROUP = "topics-idle"
 CREATED_AT_ONCE = 32
-IDLE_S = 3.0
 IDLE_BOUND_PERCENT = 3.0
 KIBI = 1 << 10
 
@@ -23,8 +22,9 @@ KIBI = 1 << 10
 class Crowd(Application):
     """Topics that nobody uses."""
 
-    def __init__(self, stage: Stage, topics: int) -> None:
+    def __init__(self, stage: Stage, topics: int, idle_s: float) -> None:
         super().__init__(stage.url)
+        self._idle_s = idle_s
         self._store = stage.store
         (self._broker,) = stage.brokers
         self._topics = topics
@@ -58,13 +58,13 @@ class Crowd(Application):
         servers = {"broker_percent": self._broker, "store_percent": self._store}
         before = {key: proc.cpu_seconds_of(server.pid) for key, server in servers.items()}
         began_s = time.perf_counter()
-        time.sleep(IDLE_S)
+        time.sleep(self._idle_s)
         elapsed_s = time.perf_counter() - began_s
         used = {key: proc.cpu_seconds_of(server.pid) - before[key] for key, server in servers.items()}
         return {**self._created, **{key: 100 * seconds / elapsed_s for key, seconds in used.items()}}
 
 
-def group(topics: int) -> Group[Crowd]:
+def group(topics: int, idle_s: float) -> Group[Crowd]:
     """The group of this line."""
     idle = (AtMost(IDLE_BOUND_PERCENT),)
     line = Line(
@@ -80,13 +80,14 @@ def group(topics: int) -> Group[Crowd]:
         Crowd.create,
         is_slow=True,
     )
-    return Group(GROUP, "Many topics of one segment on one broker", (SIDE,), [line], partial(_open, topics=topics))
+    opening = partial(_open, topics=topics, idle_s=idle_s)
+    return Group(GROUP, "Many topics of one segment on one broker", (SIDE,), [line], opening)
 
 
 @contextmanager
-def _open(bench: Bench, topics: int) -> Iterator[Mapping[str, Crowd]]:
+def _open(bench: Bench, topics: int, idle_s: float) -> Iterator[Mapping[str, Crowd]]:
     with ExitStack() as stack:
         stage = stack.enter_context(staged(bench, GROUP, flags=()))
-        crowd = Crowd(stage, topics)
+        crowd = Crowd(stage, topics, idle_s)
         stack.callback(crowd.close)
         yield {SIDE: crowd}

@@ -14,15 +14,13 @@ from controller.client import LATEST, Compression, ProducerOptions, StreamConsum
 from loadtest.bench.bench import Bench, Group
 from loadtest.bench.model import AtLeast, Better, Line, Metric, Sample, Turn
 from loadtest.bench.settings import VALUE_BYTES
-from loadtest.bench.topic_rates import BATCHED, PAYLOAD, Keyed, drain, publish
+from loadtest.bench.topic_rates import BATCHED, PAYLOAD, PLAIN, Keyed, drain, publish
 from loadtest.bench.topic_stage import Application, Stage, staged
 
 SHARING, COMPRESSING = "topics-sharing", "topics-compression"
 TOPIC = "shared"
 SHARERS = 4
 SEVERAL, ALONE = f"{SHARERS} consumers", "one"
-SMALL_BATCH = 10
-"""Messages of one entry where consumers share entries that have few of each one's messages."""
 DOCUMENT_FIELDS = 16
 NUMBERS_MAX = 100
 SEED = 4
@@ -104,12 +102,12 @@ def _sharing(messages: int) -> Group[Readers]:
     lines = [
         Line(
             f"consume-shared-{batch}",
-            f"consume, up to {batch:,} messages in an entry",
+            f"consume, up to {batch:,} in an entry",
             (rate,),
             partial(Readers.consume, batch=batch),
             partial(Readers.fill, batch=batch),
         )
-        for batch in (1, SMALL_BATCH, BATCHED)
+        for batch in (PLAIN, BATCHED)
     ]
     title = f"Consumers that share one segment by keys, messages of {VALUE_BYTES} bytes, beside one that has it alone"
     return Group(SHARING, title, (SEVERAL, ALONE), lines, partial(_open_readers, messages=messages))

@@ -36,12 +36,13 @@ class Sizes:
     splits: int
     """Of one turn."""
     topics: int
+    idle_s: float
     sessions: int
     streams: int
 
 
-FULL = Sizes(messages=40_000, counts=COUNTS, splits=8, topics=1_000, sessions=10_000, streams=1_000)
-QUICK = Sizes(messages=10_000, counts=COUNTS, splits=4, topics=100, sessions=1_000, streams=100)
+FULL = Sizes(messages=20_000, counts=COUNTS, splits=8, topics=1_000, idle_s=3.0, sessions=10_000, streams=1_000)
+QUICK = Sizes(messages=10_000, counts=COUNTS, splits=4, topics=100, idle_s=1.0, sessions=1_000, streams=100)
 
 
 def groups(settings: Settings) -> Sequence[Group[Any]]:
@@ -56,7 +57,7 @@ def groups_of(sizes: Sizes) -> Sequence[Group[Any]]:
         topic_rates.group(sizes.messages, sizes.counts),
         *topic_entries.groups(sizes.messages),
         topic_changes.group(sizes.splits),
-        topic_crowds.group(sizes.topics),
+        topic_crowds.group(sizes.topics, sizes.idle_s),
         *topic_watches.groups(sizes.sessions, sizes.streams),
         topic_calls.group(),
     ]

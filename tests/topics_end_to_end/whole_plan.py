@@ -78,9 +78,9 @@ class WholePlan:
         """All that happens; the last one befalls a broker."""
         choice = random.Random(f"{self.log}-{self.seed}")
         kinds = [kind for kind, times in USE.items() for _ in range(times)]
-        kinds += [Trouble.KILL, Trouble.FREEZE, choice.choice(FAULTS)]
+        kinds += [choice.choice([Trouble.KILL, Trouble.FREEZE]), choice.choice(FAULTS)]
         choice.shuffle(kinds)
-        kinds.append(choice.choice([Trouble.KILL, Trouble.FREEZE]))
+        kinds.append(Trouble.KILL if Trouble.FREEZE in kinds else Trouble.FREEZE)
         return tuple(Planned(kind, choice.randint(1, MESSAGES_BETWEEN_MAX), choice.randrange(RING)) for kind in kinds)
 
     def __str__(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from controller.client import EARLIEST, Client, TopicSubscriptionKind, connect
 from controller.client.consumers import DeadLetters
 from controller.layout import NamespaceName
+from controller.topics.errors import TopicExists
 from topics_end_to_end.whole_cluster import Cluster, clustered, watch_shapes
 from topics_end_to_end.whole_members import Member, QueueMember, Reader, Streaming, StreamMember
 from topics_end_to_end.whole_notebook import Notebook
@@ -231,7 +232,8 @@ class WholeRun:
 
     async def add_topic(self) -> None:
         """There is another topic that is watched, and somebody sends to it."""
-        await self._clients[1].topics.create(EXTRA, segments=2, properties=CLASS)
+        with suppress(TopicExists):  # the first attempt may have been one, although nobody answered
+            await self._clients[1].topics.create(EXTRA, segments=2, properties=CLASS)
         self._noted.add(EXTRA)
         self._book.subscribed(EXTRA, WATCH, Reading.STREAM)
         self._plain.append(PlainProducer(self._book, self._clients[1], EXTRA, "extra"))

@@ -42,7 +42,7 @@ class Lanes:
     def read(self, wanted: Iterable[Share]) -> list[Share]:
         """Just these from now on; those that are not being read yet."""
         shares = set(wanted)
-        for share in self._lanes.keys() - shares:
+        for share in sorted(self._lanes.keys() - shares):
             lane = self._lanes.pop(share)
             lane.is_wanted = False
             self._leaving.append(lane)

@@ -49,7 +49,7 @@ class TopicPlan:
     seed: int
     shards: int = 1
     lacks: tuple[str, ...] = ()
-    steps: int = 100
+    steps: int = 60
 
     @property
     def is_eager(self) -> bool:
@@ -254,7 +254,7 @@ class TopicSimulation:
                     return f"{subscription} of {name}: {found.stats}"
             bound, end = owned.stats.bound, owned.stats.end
             at = topic.checkpoint.passed.get(name, START)
-            is_read = name in topic.checkpoint.ended or at >= bound or owned.first is None
+            is_read = name in topic.checkpoint.ended or (each.is_active and (at >= bound or owned.first is None))
             if bound < end or not is_read:
                 return f"{name} was read up to {at} by checkpoint, may be up to {bound}, and ends at {end}"
         return ""

@@ -11,6 +11,7 @@ from urllib.parse import unquote_plus
 
 from txn.decoding.fields import (
     Malformed,
+    checked_number,
     json_object,
     number,
     optional_text,
@@ -158,7 +159,7 @@ def _sequenced(name: str) -> tuple[str, int]:
     match = _SEQUENCED.fullmatch(name)
     if match is None:
         raise Malformed("a record of a sequence without its number")
-    return match[1], int(match[2])
+    return match[1], checked_number("sequence", int(match[2]))
 
 
 def _state(found: object) -> TxnState:

@@ -15,6 +15,7 @@ from txn.model.errors import TxnError
 from txn.model.header import Header
 from txn.model.ids import TxnId
 from txn.model.operation import Operation
+from txn.model.position import Position
 
 _OPERATION_KEY = re.compile(r"-([0-9]{20})")
 
@@ -67,18 +68,24 @@ def _operation(key: str, parts: list[str], value: bytes, _: int) -> Row | None:
     return OperationRow(
         key,
         str(txn_id),
-        int(match[1]),
+        checked_number("sequence", int(match[1])),
         operation.kind,
         checked_text("segment", operation.segment),
         operation.subscription,
-        operation.position,
-        operation.last or operation.position,
+        _checked(operation.position),
+        _checked(operation.last or operation.position),
         operation.is_cumulative,
         tuple(checked_number("batch", index) for index in operation.batch),
         checked_number("written_ms", operation.written_ms, most=TIME_MS_MAX),
         checked_text("broker", operation.broker),
         checked_number("term", operation.term),
     )
+
+
+def _checked(position: Position) -> Position:
+    checked_number("ledger", position.ledger)
+    checked_number("entry", position.entry)
+    return position
 
 
 def _applied(key: str, parts: list[str], value: bytes, _: int) -> Row | None:
@@ -104,7 +111,8 @@ def _of_segment(key: str, parts: list[str], value: bytes, modified_ms: int) -> R
     if len(parts) != 3 or parts[1] != "aborted":
         return SilentRow(key, "a segment's own")
     found = AbortedRange.decode(value)
-    return AbortedRow(key, str(TxnId.parse(parts[2])), unquote(parts[0]), found.first, found.last, modified_ms)
+    first, last = _checked(found.first), _checked(found.last)
+    return AbortedRow(key, str(TxnId.parse(parts[2])), unquote(parts[0]), first, last, modified_ms)
 
 
 def _owner(key: str, _parts: list[str], _value: bytes, _: int) -> Row | None:

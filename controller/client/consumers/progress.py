@@ -73,6 +73,8 @@ class WholeProgress:
 
     def __init__(self) -> None:
         self._last: MessageId | None = None
+        self._handed_out: set[MessageId] = set()
+        """Of this turn, but for what is acknowledged."""
         self._acknowledged: MessageId | None = None
         self._claims: list[Claim] = []
         """Under way, or acknowledged in transactions that are not decided yet."""
@@ -89,9 +91,12 @@ class WholeProgress:
     def hand_out(self, message: Message) -> Reached | None:
         if self._is_covered(message.id):
             self._void()
-        elif (self._last is not None and message.id <= self._last) or any(_is_lost(each) for each in self._claims):
+        elif any(_is_lost(each) for each in self._claims) or message.id in self._handed_out:
             return None
+        elif self._last is not None and message.id <= self._last:
+            self._begin_turn()  # somebody else's transaction had it, and let it go: it comes with all behind it
         self._last = message.id
+        self._handed_out.add(message.id)
         return Reached(bare(message), self._turn)
 
     def renew(self) -> None:
@@ -100,9 +105,15 @@ class WholeProgress:
 
     def _void(self) -> None:
         """What was received is not acknowledged any more; it comes again, or somebody has decided otherwise."""
-        self._turn += 1
-        self._last = self._acknowledged = None
+        self._begin_turn()
+        self._acknowledged = None
         self._claims.clear()
+
+    def _begin_turn(self) -> None:
+        """What was received, and is not acknowledged, comes again."""
+        self._turn += 1
+        self._last = None
+        self._handed_out.clear()
 
     def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
         # What another transaction had acknowledged comes again if that was aborted, be it here already or not.
@@ -121,9 +132,9 @@ class WholeProgress:
         if is_acknowledged:
             last = claim.messages[-1].id
             self._acknowledged = last if self._acknowledged is None else max(self._acknowledged, last)
+            self._handed_out = {each for each in self._handed_out if each > last}
         elif claim.txn is not None:
-            self._turn += 1  # it cannot commit, and what it had comes again
-            self._last = None
+            self._begin_turn()  # it cannot commit, and what it had comes again
         if not is_acknowledged or claim.txn is None:
             self._claims.remove(claim)
 

@@ -71,6 +71,31 @@ def test_one_acknowledgement_covers_what_was_received_of_all_segments() -> None:
     run(scenario)
 
 
+def test_consumers_that_come_in_turn_share_one_segment_at_once() -> None:
+    """Who has what he had is told of no newer division: he is in nobody's way all the same."""
+
+    async def scenario(stage: Stage, client: Client) -> None:
+        await client.topics.create(TOPIC)
+        await client.topics.set_policy(TOPIC, auto_scale={"enabled": False})
+        consumers = [await opened(client, f"number {number}") for number in range(4)]
+        assert {each.segments for each in consumers} == {("segment://public/default/orders/0000-ffff-0",)}
+        await send(await client.producer(TOPIC), range(40), keys=40)
+        received: list[int] = []
+
+        async def receive(consumer: StreamConsumer) -> None:
+            async for message in consumer:
+                received.append(int(message.payload))
+
+        tasks = [asyncio.ensure_future(receive(each)) for each in consumers]
+        await until(lambda: len(received) == 40)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert sorted(received) == list(range(40))
+
+    run(scenario)
+
+
 def test_two_consumers_divide_the_segments_and_the_second_one_takes_over() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         await client.topics.create(TOPIC, segments=4)

@@ -78,7 +78,26 @@ def test_one_without_a_division_is_in_the_way_of_one_with() -> None:
     run_owned(scenario)
 
 
-@pytest.mark.parametrize("kind", [KEY_SHARED, SHARED, FAILOVER])
+def test_those_who_share_by_buckets_are_together_whatever_their_divisions() -> None:
+    """Who has what he had is told of no newer division, and may come again by the one that he knows."""
+
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        join(subscription, "one", OLD, KEY_SHARED)
+        join(subscription, "three", NEWER, KEY_SHARED)
+        two = join(subscription, "two", NEW, KEY_SHARED)
+        await two.close()
+        join(subscription, "two", NEW, KEY_SHARED)
+        assert subscription.stats.consumers == ("one", "three", "two")
+        with pytest.raises(ConsumerReplaced, match="generation 8 of term 3, and generation 1 of term 4"):
+            join(subscription, "four", NEW)
+        with pytest.raises(ConsumerBusy, match="another division"):
+            join(subscription, "four", None, KEY_SHARED)
+
+    run_owned(scenario)
+
+
+@pytest.mark.parametrize("kind", [SHARED, FAILOVER])
 def test_those_of_one_division_live_together(kind: SubscriptionKind) -> None:
     async def scenario(world: World, owner: Owner) -> None:
         subscription = await owner.create()

@@ -4,13 +4,16 @@ Where a topic's segments are divided among consumers, each says by which divisio
 is remembered as long as anybody is there: whoever comes by an older one is sent away, for somebody else has got what it
 comes for. Those of an older division that are still there are in the way of a newer one, until they go, or until it
 says that they are to be replaced: then they end at once. So does an earlier consumer of the same name.
+
+Those who share a segment by its buckets are together whatever their divisions: nobody is told of a new one who has what
+he had, so they know of different ones, and no bucket has two owners at a time.
 """
 
 from __future__ import annotations
 
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.errors import ConsumerBusy, ConsumerReplaced
-from txn.segment.subscription.values import CONSUMERS_MAX, Asking, Assigned, SubscriptionKind
+from txn.segment.subscription.values import CONSUMERS_MAX, Asking, SubscriptionKind
 
 
 class Attached:
@@ -20,8 +23,8 @@ class Attached:
         self.consumers: list[Consumer] = []
         """In the order in which they came."""
         self._subscription = subscription
-        self._newest: Assigned | None = None
-        """Among those that were ever heard of while anybody was there."""
+        self._newest: Asking | None = None
+        """By the newest division that was heard of while anybody was there."""
 
     def judge(self, asking: Asking) -> list[Consumer]:
         """Those who have to go first if another consumer comes. ConsumerBusy, ConsumerReplaced if it may not."""
@@ -40,21 +43,24 @@ class Attached:
         return in_way
 
     def _note(self, asking: Asking) -> None:
-        newest = self._newest
         if asking.assigned is None or not self.consumers:
             return
-        if newest is not None and asking.assigned < newest:
+        newest = self._newest
+        if newest is None or newest.assigned is None or newest.assigned <= asking.assigned:
+            self._newest = asking
+        elif not _are_together(asking, newest):
             raise ConsumerReplaced(
                 f"the consumer {asking.name!r} of {self._subscription!r} comes by generation "
-                f"{asking.assigned.generation} of term {asking.assigned.term}, and generation {newest.generation} of "
-                f"term {newest.term} is known: it is assigned to another one by now"
+                f"{asking.assigned.generation} of term {asking.assigned.term}, and generation "
+                f"{newest.assigned.generation} of term {newest.assigned.term} is known: it is assigned to another one "
+                "by now"
             )
-        self._newest = asking.assigned
 
     def add(self, consumer: Consumer) -> None:
         """Another one has come."""
         self.consumers.append(consumer)
-        self._newest = consumer.asking.assigned or self._newest
+        if self._newest is None and consumer.asking.assigned is not None:
+            self._newest = consumer.asking
 
     def remove(self, consumer: Consumer) -> None:
         """One has gone."""
@@ -74,8 +80,10 @@ def _are_together(one: Asking, other: Asking) -> bool:
     """Whether two can be there at the same time."""
     if one.kind is not other.kind or one.kind is SubscriptionKind.EXCLUSIVE:
         return False
-    is_again = one.replaces and one.name != "" and one.name == other.name
-    return not is_again and (one.starts, one.assigned) == (other.starts, other.assigned)
+    if one.starts != other.starts or (one.replaces and one.name != "" and one.name == other.name):
+        return False
+    is_shared = one.kind is SubscriptionKind.KEY_SHARED and None not in (one.assigned, other.assigned)
+    return is_shared or one.assigned == other.assigned
 
 
 def _difference(one: Asking, other: Asking) -> str:
