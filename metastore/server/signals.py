@@ -18,8 +18,12 @@ def block_stop_signals() -> None:
 
 
 def wait_for_stop() -> None:
-    """Returns when the process was asked to stop."""
-    signal.sigwait(STOP_SIGNALS)
+    """Returns when the process was asked to stop; a signal that it ignores asks nothing.
+
+    Ignored ones come here as well: they are blocked, and the system drops an ignored signal only where it is not.
+    """
+    while signal.getsignal(signal.sigwait(STOP_SIGNALS)) is signal.SIG_IGN:
+        pass
 
 
 def ask_to_stop() -> None:

@@ -9,6 +9,7 @@ what comes again. From the abort on until that comes nothing is handed out: it w
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -73,7 +74,7 @@ class WholeProgress:
 
     def __init__(self) -> None:
         self._last: MessageId | None = None
-        self._handed_out: set[MessageId] = set()
+        self._handed_out: OrderedDict[MessageId, None] = OrderedDict()
         """Of this turn, but for what is acknowledged."""
         self._acknowledged: MessageId | None = None
         self._claims: list[Claim] = []
@@ -96,7 +97,7 @@ class WholeProgress:
         elif self._last is not None and message.id <= self._last:
             self._begin_turn()  # somebody else's transaction had it, and let it go: it comes with all behind it
         self._last = message.id
-        self._handed_out.add(message.id)
+        self._handed_out[message.id] = None
         return Reached(bare(message), self._turn)
 
     def renew(self) -> None:
@@ -132,7 +133,8 @@ class WholeProgress:
         if is_acknowledged:
             last = claim.messages[-1].id
             self._acknowledged = last if self._acknowledged is None else max(self._acknowledged, last)
-            self._handed_out = {each for each in self._handed_out if each > last}
+            while self._handed_out and next(iter(self._handed_out)) <= last:
+                self._handed_out.popitem(last=False)
         elif claim.txn is not None:
             self._begin_turn()  # it cannot commit, and what it had comes again
         if not is_acknowledged or claim.txn is None:

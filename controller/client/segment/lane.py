@@ -137,6 +137,10 @@ class Lane(Generic[Q, A]):
             with failures_told(f"{self._what} at {address}"):
                 await self._begin(address, call)
                 await self._exchange(call)
+        except ClientClosed:
+            if not self._is_restarting:
+                raise
+            raise BrokersUnavailable(f"{self._what}: the stream was let go before it was open") from None
         finally:
             self._call = None
             call.cancel()

@@ -7,7 +7,11 @@ import itertools
 from typing import Any
 
 import pytest
-from broker_helpers import (
+
+from controller.broker import Broker, BrokerLimits
+from controller.broker.deliveries import bits_as_bytes
+from controller.pb import broker_pb2 as pb
+from support.broker_helpers import (
     WireClient,
     acknowledge,
     acknowledged,
@@ -18,10 +22,6 @@ from broker_helpers import (
     run,
     sends,
 )
-
-from controller.broker import Broker, BrokerLimits
-from controller.broker.deliveries import bits_as_bytes
-from controller.pb import broker_pb2 as pb
 from txn.segment.cursor import BatchBits
 
 

@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
-from broker_helpers import Refused, WireClient, WireStream, acknowledge, acknowledged, answers, deliveries, run
 
 from controller.broker import Broker
 from controller.pb import broker_pb2 as pb
 from controller.pb.topics_pb2 import SetClaimRequest
+from support.broker_helpers import Refused, WireClient, WireStream, acknowledge, acknowledged, answers, deliveries, run
 from txn.segment.entry import UNCOMPRESSED_BYTES_MAX
 from txn.segment.subscription import BUCKETS_MAX
 

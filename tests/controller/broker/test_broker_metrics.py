@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 
-from broker_helpers import (
+from prometheus_client import generate_latest
+
+from controller.broker import Broker
+from controller.broker.metrics import SEGMENT_LABELS_MAX, BrokerMetrics, SegmentLag, State
+from controller.pb import broker_pb2 as pb
+from support.broker_helpers import (
     WireClient,
     acknowledge,
     acknowledged,
@@ -18,11 +23,6 @@ from broker_helpers import (
     sends,
     serving,
 )
-from prometheus_client import generate_latest
-
-from controller.broker import Broker
-from controller.broker.metrics import SEGMENT_LABELS_MAX, BrokerMetrics, SegmentLag, State
-from controller.pb import broker_pb2 as pb
 from txn.hosting import HostOptions
 
 QUIET = State(

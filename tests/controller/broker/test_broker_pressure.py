@@ -6,7 +6,10 @@ import asyncio
 
 import grpc
 import pytest
-from broker_helpers import (
+
+from controller.broker import Broker
+from controller.pb import broker_pb2 as pb
+from support.broker_helpers import (
     Refused,
     WireClient,
     acknowledge,
@@ -18,9 +21,6 @@ from broker_helpers import (
     run,
     sends,
 )
-
-from controller.broker import Broker
-from controller.pb import broker_pb2 as pb
 from txn.hosting import Host, HostOptions, OpeningOptions, Segment
 from txn.segment.buffer import BufferOptions, Published
 from txn.segment.entry import Entry

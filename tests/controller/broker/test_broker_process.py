@@ -11,18 +11,18 @@ from pathlib import Path
 
 import grpc
 import pytest
-from broker_helpers import (
+
+from controller.pb import broker_pb2 as pb
+from metastore.commandline import main
+from metastore.coordination import Pace, View
+from metastore.interface import exactly, open_store
+from support.broker_helpers import (
     WireClient,
     answers,
     published,
     read_all,
     sends,
 )
-
-from controller.pb import broker_pb2 as pb
-from metastore.commandline import main
-from metastore.coordination import Pace, View
-from metastore.interface import exactly, open_store
 from support.broker_process import BrokerProcess
 from support.server import ServerProcess
 from txn.hosting import Owner

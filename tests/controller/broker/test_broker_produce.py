@@ -6,12 +6,12 @@ import asyncio
 
 import grpc
 import pytest
-from broker_helpers import WireClient, answers, published, read_all, run, sends, serving
 
 from controller.broker import Broker, BrokerLimits
 from controller.pb import broker_pb2 as pb
 from metastore.interface import Environment, Unavailable
 from metastore.providers.memory import MemoryData, MemoryStore
+from support.broker_helpers import WireClient, answers, published, read_all, run, sends, serving
 
 SMALL = BrokerLimits(
     window_entries_max=3, window_bytes_max=10, entry_bytes_max=100, sends_per_request_max=4, message_count_max=100_000

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from broker_helpers import (
+
+from controller.broker import Broker
+from controller.broker.front import ListenError
+from controller.pb import broker_pb2 as pb
+from metastore.tokens import SecurityError
+from support.broker_helpers import (
     ANSWER_WITHIN_S,
     Refused,
     WireClient,
@@ -18,11 +23,6 @@ from broker_helpers import (
     deliveries,
     sends,
 )
-
-from controller.broker import Broker
-from controller.broker.front import ListenError
-from controller.pb import broker_pb2 as pb
-from metastore.tokens import SecurityError
 from support.identity import Identity
 
 

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from broker_helpers import WireClient, payloads, published, read_all, run
 
 from controller.broker import Broker
 from controller.pb import broker_pb2 as pb
+from support.broker_helpers import WireClient, payloads, published, read_all, run
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -8,7 +8,10 @@ from typing import Any
 
 import grpc
 import pytest
-from broker_helpers import (
+
+from controller.broker import Broker, BrokerLimits
+from controller.pb import broker_pb2 as pb
+from support.broker_helpers import (
     Refused,
     WireClient,
     acknowledge,
@@ -23,9 +26,6 @@ from broker_helpers import (
     sends,
     serving,
 )
-
-from controller.broker import Broker, BrokerLimits
-from controller.pb import broker_pb2 as pb
 
 
 def test_creating_and_deleting_may_be_repeated() -> None:

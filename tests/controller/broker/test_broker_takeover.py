@@ -8,7 +8,12 @@ from typing import Any
 
 import grpc
 import pytest
-from broker_helpers import (
+from grpc_health.v1 import health_pb2
+
+from controller.broker import Broker, BrokerLimits
+from controller.pb import broker_pb2 as pb
+from metastore.interface import open_store
+from support.broker_helpers import (
     ANSWER_WITHIN_S,
     Refused,
     WireClient,
@@ -25,11 +30,6 @@ from broker_helpers import (
     serving,
     two_serving,
 )
-from grpc_health.v1 import health_pb2
-
-from controller.broker import Broker, BrokerLimits
-from controller.pb import broker_pb2 as pb
-from metastore.interface import open_store
 
 
 def test_who_is_not_the_owner_says_who_is() -> None:

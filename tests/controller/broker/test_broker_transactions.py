@@ -7,10 +7,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from broker_helpers import Refused, WireClient, config, published, read_all, run, serving, two_serving
 
 from controller.broker import Broker
 from controller.pb import broker_pb2 as pb
+from support.broker_helpers import Refused, WireClient, config, published, read_all, run, serving, two_serving
 from txn.coordinator.coordinator import CoordinatorLimits
 from txn.hosting import HostOptions
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from broker_helpers import WireClient
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, refusal, run_brokers
 
 from controller.broker import BrokerConfig
@@ -20,6 +19,7 @@ from controller.peers import Peers
 from metastore.clock import SystemClock
 from metastore.dialling import Security
 from metastore.tokens import SecurityError
+from support.broker_helpers import WireClient
 from support.identity import Identity
 from support.ports import LOOPBACK, free_port
 from txn.hosting import NoSuchSegment, OwnedElsewhere

@@ -7,12 +7,12 @@ import json
 
 import grpc
 import pytest
-from broker_helpers import acknowledge, acknowledged, deliveries, published
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, layout_of, refusal, run_brokers
 
 from controller.broker.topics.changes import SEGMENTS_PER_REQUEST_MAX
 from controller.layout import HashRange, TopicName
 from controller.pb import topics_pb2 as pb
+from support.broker_helpers import acknowledge, acknowledged, deliveries, published
 
 NAME = TopicName.parse(TOPIC)
 

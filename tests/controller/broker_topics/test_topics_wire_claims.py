@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 import pytest
-from broker_helpers import Refused, WireStream, published, sends
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, layout_of, refusal, run_brokers
 
 from controller.broker.topics.config import TopicsConfig
 from controller.layout import HashRange, TopicName
 from controller.pb import broker_pb2
 from controller.pb import topics_pb2 as pb
+from support.broker_helpers import Refused, WireStream, published, sends
 
 NAME = TopicName.parse(TOPIC)
 EXCLUSIVE, FENCING, WAIT = pb.ClaimTopicRequest.EXCLUSIVE, pb.ClaimTopicRequest.FENCING, pb.ClaimTopicRequest.WAIT

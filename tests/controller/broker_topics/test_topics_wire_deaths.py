@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from broker_helpers import WireClient, WireStream
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, layout_of, segment_ids
 
 from controller.pb import topics_pb2 as pb
 from metastore.interface import open_store
+from support.broker_helpers import WireClient, WireStream
 from support.broker_process import BrokerProcess
 from support.server import ServerProcess
 

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from broker_helpers import Refused, WireStream
 from topics_wire import TOPIC, TopicWire, Wires, brokers, run_brokers, segment_ids
 
 from controller.broker.topics.config import TopicsConfig
 from controller.broker.topics.members import Mailbox
 from controller.pb import topics_pb2 as pb
 from controller.subscriptions import Assigned, Ended, EndReason
+from support.broker_helpers import Refused, WireStream
 
 LEAVE = pb.SubscribeRequest(leave=pb.LeaveGroup())
 

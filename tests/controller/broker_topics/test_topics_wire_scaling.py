@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from broker_helpers import WireStream, deliveries, sends
 from prometheus_client import generate_latest
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, run_brokers
 
@@ -22,6 +21,7 @@ from controller.layout import HashRange, TopicName
 from controller.leading import ScaleCounts
 from controller.leading.loads import STILL as NO_LOAD
 from controller.pb import topics_pb2 as pb
+from support.broker_helpers import WireStream, deliveries, sends
 
 WHOLE = str(TopicName.parse(TOPIC).segment(HashRange(0, 0xFFFF), 0))
 EAGER = TopicsConfig(

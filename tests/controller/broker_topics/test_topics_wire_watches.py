@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import grpc
-from broker_helpers import Refused, WireStream
 from topics_wire import TOPIC, TopicWire, Wires, active, brokers, refusal, run_brokers
 
 from controller.broker import BrokerLimits
 from controller.watches import hash_of
+from support.broker_helpers import Refused, WireStream
 
 NAMESPACE = "public/default"
 

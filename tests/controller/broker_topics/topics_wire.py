@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from broker_helpers import Refused, WireClient, WireStream, config, serving
 from google.protobuf.message import Message
 
 from controller.broker import Broker, BrokerLimits
 from controller.broker.topics.config import TopicsConfig
 from controller.pb import topics_pb2 as pb
 from metastore.interface import MetadataStore, open_store
+from support.broker_helpers import Refused, WireClient, WireStream, config, serving
 from txn.hosting import HostOptions
 
 TOPIC = "topic://public/default/orders"

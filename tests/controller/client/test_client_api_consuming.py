@@ -309,3 +309,24 @@ def test_a_reader_goes_on_behind_what_it_has_and_ends_at_the_end() -> None:
         assert starts == [0, 3]
 
     run(scenario)
+
+
+def test_a_stream_that_is_let_go_before_it_is_open_is_followed_by_another_one() -> None:
+    async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
+        waiting: list[object] = []
+
+        async def slow(requests: AsyncIterator[pb.ConsumeRequest], context: Any) -> AsyncIterator[pb.ConsumeResponse]:
+            if not waiting:
+                waiting.append(context)
+                await asyncio.Event().wait()
+            async for answer in counter.consume(requests, context):
+                yield answer
+
+        async with await client.segment_consumer("orders", "billing") as consumer:
+            broker.streams["Consume"] = slow
+            counter.break_off()
+            await until(lambda: bool(waiting))
+            consumer.renew()
+            assert payloads(await received(consumer, 1)) == [b"a"]
+
+    run(scenario, entry(0, b"a"))

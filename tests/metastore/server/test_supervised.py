@@ -33,7 +33,8 @@ def test_it_says_where_it_serves_and_ends_with_its_standard_input(tmp_path: Path
         word, address, metrics_address = process.stdout.readline().split()
         assert word == "ready"
         assert metrics_address.startswith("127.0.0.1:")
-        process.send_signal(signal.SIGINT)  # the keeper's
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)  # the keeper's
         with BlockingStore.open(f"oxia://{address}") as store:
             store.put("/a", b"b")
             assert list(store.list()) == ["/a"]
