@@ -81,8 +81,13 @@ class Rest:
         """From now on nothing splits or merges by itself, and nothing is under way."""
         for topic in topics:
             await self._client.topics.set_policy(topic, {"enabled": False})
-            while (await self._client.topics.stats(topic)).is_busy:
+            while not await self._is_still(topic):
                 await asyncio.sleep(PAUSE_S)
+
+    async def _is_still(self, topic: str) -> bool:
+        """Whether its leader has heard of it, and has done what it had begun."""
+        stats = await self._client.topics.stats(topic)
+        return not stats.is_busy and not stats.effective_auto_scale["enabled"]
 
     # -- read again
 

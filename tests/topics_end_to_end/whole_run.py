@@ -126,9 +126,9 @@ class WholeRun:
 
     async def _come_to_peace(self) -> int:
         """Everything can be written to again, and is done; how long it took from the last fault on."""
-        topics = sorted(self._noted)
-        writable_ms = await self._rest.probe(topics, self._troubles.last_s)
+        writable_ms = await self._rest.probe(sorted(self._noted), self._troubles.last_s)
         await self._while_well(self._troubles.wait())
+        topics = sorted(self._noted)
         for each in self._senders:
             each.is_over = True
         await asyncio.gather(*self._sending)
