@@ -1,0 +1,114 @@
+"""Views say what the decoders say: for thousands of records at once, and for each strange one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from audit_records import records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metastore.spark.views import Selection, View
+from txn.audit.views import headers, operations, outcomes
+from txn.audit.views.form import Form
+from txn.model.aborted import AbortedRange
+from txn.model.applied import Applied
+from txn.model.header import Cause, Header, TxnState
+from txn.model.operation import Operation, OperationKind
+from txn.model.position import Position
+
+ALL = Selection("hierarchical")
+
+
+def rows(view: View, pairs: list[tuple[str, bytes]], selection: Selection = ALL) -> list[dict[str, Any]]:
+    """The rows of a view."""
+    form: Form = view.decode.args[0]  # type: ignore[attr-defined]
+    decoded = view.decode(records(pairs), form.columns.names, selection)
+    for name in form.columns.names:
+        assert decoded.columns[name].type == form.columns.field(name).type
+    columns = {name: array.to_pylist() for name, array in decoded.columns.items()}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def one_by_one(view: View, pairs: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The rows of a view, without the swift way."""
+    return [row for pair in pairs for row in _slow(view, pair)]
+
+
+def _slow(view: View, pair: tuple[str, bytes]) -> list[dict[str, Any]]:
+    # What is no JSON of one line is never read swiftly, and so its neighbour is not either.
+    blocker = ("/elsewhere", b"\n")
+    return rows(view, [pair, blocker])
+
+
+POSITIONS = st.builds(Position, st.integers(0, 9), st.integers(0, 2**63 - 1))
+IDS = st.builds("md_{}_{}".format, st.integers(0, 70_000), st.integers(0, 2**63))
+NAMES = st.text(max_size=12).filter(lambda text: max(text, default="a") < "\ud800")
+KEYS = st.one_of(
+    st.builds("/txn/{}".format, IDS),
+    st.builds("/txn-op/{}/-{:020}".format, IDS, st.integers(0, 10**20 - 1)),
+    st.builds("/txn-applied/{}/segment%3A%2F%2Fa{}".format, IDS, st.sampled_from(["", ":s", ":s%2F1", ":", ":a:b"])),
+    st.builds("/segments/segment%3A%2F%2Fa/aborted/{}".format, IDS),
+    st.sampled_from(["/txn/x", "/txn/1_2", "/txn-op/md_0_1", "/txn-op/md_0_1/2", "/segments/a/log", "/other"]),
+)
+FIELDS = st.dictionaries(
+    st.sampled_from(
+        "format state created_ms timeout_ms owner finalized_ms cause kind segment position last subscription "
+        "cumulative "
+        "batch batch_size broker term written_ms applied_ms operations first_ms first".split()
+    ),
+    st.one_of(
+        st.integers(-1, 2**70),
+        st.sampled_from([1, "OPEN", "ABORTED", "client", "write", "ack", "1:2", "1:02", "2:1", True, None, 1.5, [1]]),
+    ),
+)
+VALUES = st.one_of(
+    FIELDS.map(lambda fields: json.dumps({"format": 1, **fields}).encode()),
+    st.binary(max_size=8),
+    st.builds(
+        lambda state, created, deadline, end: Header(
+            state, created, deadline, None, *((end, Cause.CLIENT) if state is not TxnState.OPEN else (None, None))
+        ).encode(),
+        st.sampled_from(TxnState),
+        st.integers(-1, 10**16),
+        st.integers(0, 10**15),
+        st.integers(0, 10**15),
+    ),
+    st.builds(
+        lambda position, length, name: Operation(
+            OperationKind.WRITE, name, position, Position(position.ledger, position.entry + length), written_ms=5
+        ).encode(),
+        POSITIONS,
+        st.integers(0, 3),
+        NAMES,
+    ),
+    st.builds(
+        lambda position, name, batch: Operation(
+            OperationKind.ACK, "segment://a", position, None, name, not batch, tuple(batch), 5 if batch else 0
+        ).encode(),
+        POSITIONS,
+        NAMES,
+        st.lists(st.integers(0, 4)),
+    ),
+    st.builds(
+        lambda first, more: AbortedRange(first, Position(first.ledger + more, first.entry)).encode(),
+        POSITIONS,
+        st.integers(0, 2),
+    ),
+    st.builds(
+        lambda at_ms, broker, term: Applied(at_ms, broker, term, 3, at_ms, at_ms).encode(),
+        st.integers(0, 10**16),
+        NAMES,
+        st.integers(0, 9),
+    ),
+)
+VIEWS = {"headers": headers.headers, "ops": operations.ops, "applied": outcomes.applied, "aborted": outcomes.aborted}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@settings(max_examples=60, deadline=None)
+@given(pairs=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=12))
+def test_many_at_once_are_what_they_are_one_by_one(name: str, pairs: list[tuple[str, bytes]]) -> None:
+    assert rows(VIEWS[name], pairs) == one_by_one(VIEWS[name], pairs)

@@ -1,0 +1,82 @@
+"""Where the audit gets its rows: views of a store at one point, or DataFrames that somebody else has made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from metastore.spark.columns import names_of
+from metastore.spark.views import COMMON_SCHEMA, view_named
+
+AS_OF = "as_of"
+"""The column that says when what a row says was so."""
+INDEX_SCHEMA = "secondary_key STRING, key STRING, shard INT"
+
+
+class Source(Protocol):
+    """What the tables are made from."""
+
+    def read(self, view: str, columns: Sequence[str]) -> DataFrame:
+        """These columns of a view, and `as_of`."""
+
+    def index(self, name: str) -> DataFrame:
+        """The entries of an index: `secondary_key`, `key`, `shard`."""
+
+
+class History(Protocol):
+    """What earlier audits have seen."""
+
+    def read(self, name: str) -> DataFrame:
+        """All rows of a view, by the audit's name for it, with `as_of`; none where nothing was recorded."""
+
+
+def declared(schema: str, columns: Sequence[str]) -> str:
+    """Some columns of a schema, as DDL."""
+    types = dict(zip(names_of(schema), _fields(schema), strict=True))
+    return ", ".join(types[name] for name in columns)
+
+
+def _fields(schema: str) -> list[str]:
+    found, depth, start = [], 0, 0
+    for place, character in enumerate(schema + ","):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
+            found.append(schema[start:place].strip())
+            start = place + 1
+    return found
+
+
+class StoreSource:
+    """A store at one point."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str], as_of_ms: int) -> None:
+        self._spark = spark
+        self._options = options
+        """Of the data source: the store, the point, the namespace."""
+        self.as_of_ms = as_of_ms
+
+    def read(self, view: str, columns: Sequence[str]) -> DataFrame:
+        schema = declared(f"{view_named(view).schema}, {COMMON_SCHEMA}", columns)
+        reader = self._spark.read.format("tidemark").options(**self._options).option("view", view)
+        return reader.schema(schema).load().withColumn(AS_OF, F.timestamp_millis(F.lit(self.as_of_ms)))
+
+    def index(self, name: str) -> DataFrame:
+        reader = self._spark.read.format("tidemark").options(**self._options).option("index", name)
+        return reader.schema(INDEX_SCHEMA).load().withColumn(AS_OF, F.timestamp_millis(F.lit(self.as_of_ms)))
+
+
+class FrameSource:
+    """DataFrames by the names of views: what was read before, or elsewhere."""
+
+    def __init__(self, frames: Mapping[str, DataFrame], indexes: Mapping[str, DataFrame]) -> None:
+        self._frames = frames
+        self._indexes = indexes
+
+    def read(self, view: str, columns: Sequence[str]) -> DataFrame:
+        return self._frames[view].select(*columns, AS_OF)
+
+    def index(self, name: str) -> DataFrame:
+        return self._indexes[name]

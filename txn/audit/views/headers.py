@@ -1,0 +1,125 @@
+"""The view `headers`: one row for each transaction."""
+
+from __future__ import annotations
+
+import pyarrow
+import pyarrow.compute as pc
+
+from metastore.interface import exactly
+from metastore.spark import WrongOption
+from metastore.spark.records import Records
+from metastore.spark.views import Scope, Selection, levels_below
+from txn.audit.views.form import (
+    NUMBER,
+    OF_RECORD,
+    TEXT,
+    TIME,
+    Cells,
+    Swift,
+    all_true,
+    field,
+    form_of,
+    is_absent_or,
+    is_between,
+    is_one_of,
+    json_fields,
+    key_parts,
+    odd,
+    times,
+    view_of,
+)
+from txn.audit.views.ids import ID, transaction_named
+from txn.decoding import tidemark
+from txn.decoding.fields import TIME_MS_MAX
+from txn.decoding.rows import OddRow, TransactionRow
+from txn.model import paths
+from txn.model.header import Cause, TxnState
+
+_FINAL = (TxnState.COMMITTED.value, TxnState.ABORTED.value)
+
+
+def _header_scopes(selection: Selection) -> list[Scope]:
+    if selection.segment is not None:
+        raise WrongOption('a header names no segment: read view `ops` with option "segment"')
+    txn_id = transaction_named(selection)
+    if txn_id is not None:
+        return [Scope(exactly(paths.header_key(txn_id)), partition_key=paths.partition(txn_id))]
+    return [Scope(levels_below(paths.HEADERS, 1, selection.key_sorting))]
+
+
+def _header_row(key: str, value: bytes, created_ms: int, modified_ms: int) -> Cells | None:
+    row = tidemark.decode(key, value, created_ms, modified_ms)
+    if isinstance(row, OddRow) and key.startswith(f"{paths.HEADERS}/"):
+        return odd(key, row.reason)
+    if not isinstance(row, TransactionRow):
+        return None
+    return {
+        "txn_id": row.txn_id,
+        "state": row.state.value,
+        "begun": row.created_ms,
+        "deadline": row.deadline_ms,
+        "finalized": row.finalized_ms,
+        "owner": row.owner,
+        "cause": None if row.cause is None else row.cause.value,
+    }
+
+
+_HEADER_FIELDS = pyarrow.schema(
+    [
+        ("format", NUMBER),
+        ("state", TEXT),
+        ("created_ms", NUMBER),
+        ("timeout_ms", NUMBER),
+        ("owner", TEXT),
+        ("finalized_ms", NUMBER),
+        ("cause", TEXT),
+    ]
+)
+
+
+def _swift_headers(records: Records) -> Swift | None:
+    table = json_fields(records.values.to_pylist(), _HEADER_FIELDS)
+    if table is None:
+        return None
+    parts = key_parts(records, f"^{paths.HEADERS}/(?P<txn_id>{ID})$")
+    state, finalized, cause = (field(table, name) for name in ("state", "finalized_ms", "cause"))
+    is_final = is_one_of(state, _FINAL)
+    return Swift(
+        {
+            "txn_id": lambda: pc.struct_field(parts, "txn_id"),
+            "state": lambda: state,
+            "begun": lambda: times(field(table, "created_ms")),
+            "deadline": lambda: times(field(table, "timeout_ms")),
+            "finalized": lambda: times(finalized),
+            "owner": lambda: field(table, "owner"),
+            "cause": lambda: cause,
+        },
+        all_true(
+            pc.is_valid(parts),
+            pc.equal(field(table, "format"), 1),
+            pc.or_(is_final, pc.equal(state, TxnState.OPEN.value)),
+            pc.equal(is_final, pc.is_valid(finalized)),
+            pc.equal(is_final, pc.is_valid(cause)),
+            is_absent_or(cause, is_one_of(cause, [each.value for each in Cause])),
+            is_between(field(table, "created_ms"), 0, TIME_MS_MAX),
+            is_between(field(table, "timeout_ms"), 0, TIME_MS_MAX),
+            is_absent_or(finalized, is_between(finalized, 0, TIME_MS_MAX)),
+        ),
+    )
+
+
+_HEADERS = form_of(
+    [
+        ("txn_id", TEXT),
+        ("state", TEXT),
+        ("begun", TIME),
+        ("deadline", TIME),
+        ("finalized", TIME),
+        ("owner", TEXT),
+        ("cause", TEXT),
+        *OF_RECORD.items(),
+    ],
+    _header_row,
+    _swift_headers,
+)
+headers = view_of(_HEADERS, _header_scopes)
