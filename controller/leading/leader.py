@@ -279,12 +279,20 @@ class TopicLeader:
                 begun = await self._runner.begin(operation)
                 if begun is None:
                     raise OperationUnderWay(f"a leader before has just begun to change {self.topic}: try again")
-                record = await self._runner.run(begun, self._served)
+                try:
+                    record = await self._runner.run(begun, self._served)
+                finally:
+                    self._resign_in_doubt()
                 self._take(record)
                 return record
 
         with self._reshaping(not waits):
             return await self._line.do(work)
+
+    def _resign_in_doubt(self) -> None:
+        """What may still be written down on the strength of this grant is refused under the next one."""
+        if self._records.is_in_doubt:
+            self._end(NotLeader(f"{self.topic}: an operation may be written down once more, and that too late"))
 
     @contextmanager
     def _reshaping(self, is_so: bool) -> Iterator[None]:

@@ -51,6 +51,13 @@ class LeaderRecords:
         self._pace = pace
         self._partition = paths.partition(topic)
         self._operation_key = paths.operation_key(topic)
+        self._late = 0
+        """Operations that were written down, as nobody knows, and were found nowhere."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether an operation may be written down late, when it is done already: for as long as this grant is held."""
+        return self._late > 0
 
     async def topic_record(self) -> StoredTopic | None:
         """The topic's record as it is."""
@@ -86,8 +93,15 @@ class LeaderRecords:
             found = await self._get(self._operation_key)
             if found is not None:
                 there = _operation(found)
-                return there if there.operation.mark == operation.mark else None
-            return StoredOperation(operation, await fenced(self.grant, self._put(operation, ABSENT)))
+                if there.operation.mark != operation.mark:
+                    return None
+                self._late -= 1
+                return there
+            try:
+                return StoredOperation(operation, await fenced(self.grant, self._put(operation, ABSENT)))
+            except OutcomeUnknown:
+                self._late += 1
+                raise
 
         return await self.insist(put)
 

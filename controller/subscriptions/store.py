@@ -130,7 +130,10 @@ class SubscriptionStore:
         return version_id
 
     async def delete(self, name: str) -> None:
-        """Removes a subscription and all records of its consumers (H11); nothing if there is none."""
+        """Removes a subscription and all records of its consumers (H11); nothing if there is none.
+
+        Its own record goes last: as long as something is left, whoever goes on with that finds it by its name.
+        """
         key = paths.subscription_key(self.topic, name)
 
         async def delete() -> None:
@@ -143,9 +146,9 @@ class SubscriptionStore:
             else:
                 await self._store.delete(key, expected=operation.expected, partition_key=self._partition)
 
-        await self._insist(delete)
         consumers = below(paths.consumers_path(self.topic, name), self._store.key_sorting)
         await self._insist(lambda: self._store.delete_range(consumers, partition_key=self._partition))
+        await self._insist(delete)
 
     # -- single steps
 
