@@ -11,9 +11,9 @@ function that takes the argparse subparsers action and adds to it:
     def paint(arguments: argparse.Namespace) -> int | None:
         raise CommandError("no paint left: fill the can and try again")
 
-`run` returns the exit code, None meaning 0. All `register` functions run at every start of the program, so
-their modules import what a command needs only when it runs. This module knows no command, so it depends on
-no package.
+`run` returns the exit code, None meaning 0. An entry point has the name of its command, so that only that of the
+command that was called is loaded; for the help of the program, and for a word that is none of them, all are. This
+module knows no command, so it depends on no package.
 """
 
 from __future__ import annotations
@@ -111,10 +111,11 @@ def add_security_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def installed_registrations() -> list[Register]:
-    """The `register` functions of all installed packages, in the order of their names."""
+def installed_registrations(command: str | None = None) -> list[Register]:
+    """The `register` function of a command, or those of all that are installed, in the order of their names."""
     found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return [entry_point.load() for entry_point in sorted(found, key=lambda each: each.name)]
+    chosen = (command and found.select(name=command)) or found
+    return [entry_point.load() for entry_point in sorted(chosen, key=lambda each: each.name)]
 
 
 def build_parser(registrations: Iterable[Register]) -> argparse.ArgumentParser:
@@ -131,9 +132,12 @@ def build_parser(registrations: Iterable[Register]) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None, registrations: Iterable[Register] | None = None) -> int:
     """Runs one command, by default the one this process was called with, and returns its exit code."""
-    parser = build_parser(installed_registrations() if registrations is None else registrations)
+    words = sys.argv[1:] if arguments is None else arguments
+    if registrations is None:
+        registrations = installed_registrations(next(iter(words), None))
+    parser = build_parser(registrations)
     try:
-        parsed = parser.parse_args(arguments)
+        parsed = parser.parse_args(words)
         code: int | None = parsed.run(parsed)
         sys.stdout.flush()
     except CommandError as error:

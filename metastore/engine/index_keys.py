@@ -53,17 +53,16 @@ def entry_keys(order: KeyOrder, pairs: Iterable[tuple[bytes, bytes]], primary: b
 
 def decode_entry(order: KeyOrder, key: bytes) -> IndexEntry:
     """What `entry_key` was made of."""
-    name_end = key.index(_END)
-    secondary_start = name_end + len(_END)
-    # The last zero byte of all is the second one that ends the secondary key.
-    primary_start = key.rindex(b"\0") + 1
+    return IndexEntry(_unescape_zeros(key[: key.index(_END)]), secondary_of(order, key), primary_of(key))
+
+
+def secondary_of(order: KeyOrder, key: bytes) -> bytes:
+    """The secondary key of an entry."""
+    secondary_start = key.index(_END) + len(_END)
     body_start = secondary_start + order.fixed_bytes
-    body = _unescape_zeros(key[body_start : primary_start - len(_END)])
-    return IndexEntry(
-        _unescape_zeros(key[:name_end]),
-        order.decode(key[secondary_start:body_start] + body),
-        primary_of(key),
-    )
+    # The last zero byte of all is the second one that ends the secondary key.
+    body = _unescape_zeros(key[body_start : key.rindex(b"\0") + 1 - len(_END)])
+    return order.decode(key[secondary_start:body_start] + body)
 
 
 def primary_of(key: bytes) -> bytes:

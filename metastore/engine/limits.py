@@ -9,6 +9,8 @@ REQUEST_BYTES_MAX = 128 << 20
 """Of all the values and keys of one write request."""
 TRANSACTION_OPERATIONS_MAX = 10_000
 """Operations and conditions of one transaction, together."""
+TRANSACTIONS_PER_CALL_MAX = 256
+"""That one message brings."""
 SECONDARY_INDEXES_MAX = 1000
 """Index entries of one record."""
 SEQUENCE_PARTS_MAX = 32
@@ -31,7 +33,7 @@ WAITING_REQUESTS_MAX = 100_000
 
 SCAN_CHUNK_ITEMS_MAX = 1000
 SCAN_CHUNK_BYTES = 2 << 20
-POINTS_MAX = 16
+POINTS_MAX = 128
 """Points that may be held on a shard at a time: each keeps a copy of what LMDB lacks, and LMDB from reusing pages."""
 POINT_HOLD_MS_MIN = 1_000
 POINT_HOLD_MS_MAX = 3_600_000

@@ -130,6 +130,15 @@ class View:
         """Up to `limit` first items of [start, stop)."""
         return self._ascend(self._trees[table].ascending, table, start, stop, limit)
 
+    def values(self, table: Table, start: bytes, stop: bytes, limit: int) -> tuple[list[bytes], bytes | None]:
+        """The values of `ascending`, and where to go on if there may be more; in less time where nothing is changed."""
+        if not self._changed(table, start, stop, 1, reverse=False):
+            found = self._trees[table].ascending_values(self._transaction, start, stop, limit)
+            if found is not None:
+                return found
+        items = self.ascending(table, start, stop, limit)
+        return [value for _, value in items], items[-1][0] + b"\0" if len(items) == limit else None
+
     def _ascend(self, read: Read, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         found: list[Item] = []
         step = 0

@@ -54,9 +54,9 @@ class Pages:
     """The pages of an environment."""
 
     def __init__(self, environment: Path, page_bytes: int) -> None:
-        self._page_bytes = page_bytes
+        self.page_bytes = page_bytes
         with (environment / "data.mdb").open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self.content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def get(self, root: Root, key: bytes) -> bytes | None:
         """The value of a short key in a state."""
@@ -96,33 +96,37 @@ class Pages:
                 return inner
         return inner if (inner := [key for key in found if key > low]) else []
 
+    def keys(self, page: int) -> list[bytes]:
+        """The keys of a page, in order; the first one of a branch says nothing."""
+        return [key for key, _ in self._nodes(page)]
+
     def _flags(self, page: int) -> int:
-        return int(_PAGE.unpack_from(self._map, page * self._page_bytes)[2])
+        return int(_PAGE.unpack_from(self.content, page * self.page_bytes)[2])
 
     def _nodes(self, page: int) -> Iterator[tuple[bytes, int]]:
         """The keys of a page, and where their nodes are."""
-        start = page * self._page_bytes
-        lower = _PAGE.unpack_from(self._map, start)[3]
+        start = page * self.page_bytes
+        lower = _PAGE.unpack_from(self.content, start)[3]
         count = (lower - _PAGE.size) // 2
-        for place in struct.unpack_from(f"<{count}H", self._map, start + _PAGE.size):
+        for place in struct.unpack_from(f"<{count}H", self.content, start + _PAGE.size):
             at = start + place
             key_start = at + _NODE.size
-            yield self._map[key_start : key_start + _NODE.unpack_from(self._map, at)[3]], at
+            yield self.content[key_start : key_start + _NODE.unpack_from(self.content, at)[3]], at
 
     def _below(self, at: int) -> int:
-        low, high, flags, _ = _NODE.unpack_from(self._map, at)
+        low, high, flags, _ = _NODE.unpack_from(self.content, at)
         return int(low | high << 16 | flags << 32)
 
     def _data(self, at: int) -> bytes:
-        low, high, flags, key_bytes = _NODE.unpack_from(self._map, at)
+        low, high, flags, key_bytes = _NODE.unpack_from(self.content, at)
         start, size = at + _NODE.size + key_bytes, low | high << 16
         if flags & _ELSEWHERE:
-            start = _PAGE_NUMBER.unpack_from(self._map, start)[0] * self._page_bytes + _PAGE.size
-        return self._map[start : start + size]
+            start = _PAGE_NUMBER.unpack_from(self.content, start)[0] * self.page_bytes + _PAGE.size
+        return self.content[start : start + size]
 
     def close(self) -> None:
         """Lets the file go."""
-        self._map.close()
+        self.content.close()
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import NamedTuple
 
 from metastore.clock import Clock
 from metastore.engine import limits
@@ -15,12 +16,19 @@ from metastore.engine.keys import KeyOrder
 from metastore.engine.overlay import View
 from metastore.engine.scan import FIRST_CHUNK_ITEMS
 from metastore.engine.store import Snapshot, Store
-from metastore.engine.tree import Item
 
 PAGE_ITEMS = 512
 """What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
 PAUSE_S = 0.0002
 """Between two goes, while others write."""
+
+
+class Page(NamedTuple):
+    """Some records, as they are stored."""
+
+    entries: list[bytes]
+    """Of an index: the encoded key by which each was found."""
+    records: list[bytes]
 
 
 class _Point:
@@ -63,27 +71,26 @@ class Points:
             self._points[point_id] = _Point(snapshot, hold_ms / 1000, self._clock.monotonic_s())
         return point_id, snapshot.durable.next_offset
 
-    def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[tuple[list[Item], list[bytes]]]:
-        """A range of a table, in order, some items at a time, with the record that each is or leads to.
+    def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[Page]:
+        """A range of a table, in order, some records at a time.
 
         Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
         """
         size, seen = FIRST_CHUNK_ITEMS, self._store.durable.next_offset
-        while low < high:
-            items, records = self._page(point_id, table, low, high, size)
-            if items:
-                yield items, records
-            if len(items) < size:
-                return
-            low = items[-1][0] + b"\0"
-            size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, *map(len, records))))
+        following: bytes | None = low
+        while following is not None and following < high:
+            page, following = self._page(point_id, table, following, high, size)
+            if page.records:
+                yield page
+                size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, *map(len, page.records))))
             before, seen = seen, self._store.durable.next_offset
             if seen != before:
                 time.sleep(PAUSE_S)
 
     def _page(
         self, point_id: int, table: Table, low: bytes, high: bytes, size: int
-    ) -> tuple[list[Item], list[bytes]]:
+    ) -> tuple[Page, bytes | None]:
+        """A page, and where the next one begins."""
         point = self._points.get(point_id)
         if point is None:
             raise PointReleased(point_id)
@@ -91,19 +98,19 @@ class Points:
             if point.snapshot is None:
                 raise PointReleased(point_id)
             point.used_s = self._clock.monotonic_s()
-            return self._read(point.snapshot.view, table, low, high, size)
+            view = point.snapshot.view
+            if table is Table.RECORDS:
+                records, following = view.values(table, low, high, size)
+                return Page([], records), following
+            return self._index_page(view, low, high, size)
 
-    def _read(
-        self, view: View, table: Table, low: bytes, high: bytes, rows: int
-    ) -> tuple[list[Item], list[bytes]]:
-        items = view.ascending(table, low, high, rows)
-        if table is Table.RECORDS:
-            return items, [record for _, record in items]
+    def _index_page(self, view: View, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
+        items = view.ascending(Table.INDEXES, low, high, size)
         encode = self._order.encode
         found = view.records([encode(primary) for _, primary in items])
         records = [record for record in found if record is not None]
         assert len(records) == len(items), "an index entry has no record"
-        return items, records
+        return Page([key for key, _ in items], records), items[-1][0] + b"\0" if len(items) == size else None
 
     def release(self, point_id: int) -> None:
         """Lets a point go; one that is gone is no matter."""

@@ -91,6 +91,22 @@ class Tree:
             return page
         return [key for key, _ in islice(self._walk_up(transaction, start, stop), limit)]
 
+    def ascending_values(
+        self, transaction: Transaction, start: bytes, stop: bytes, limit: int
+    ) -> tuple[list[bytes], bytes] | None:
+        """The first `limit` values of [start, stop), without their keys, and where to go on.
+
+        None if there are fewer, or long keys: `ascending` has them.
+        """
+        if not self.is_plain(transaction):
+            return None
+        cursor = transaction.cursor(self.short)
+        if not cursor.set_range(start[:HEAD]):
+            return None
+        values = list(islice(cursor.iternext(False, True), limit))
+        last = cursor.key() if len(values) == limit else stop
+        return (values, last + b"\0") if last < stop else None
+
     def descending(
         self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
     ) -> list[Item]:

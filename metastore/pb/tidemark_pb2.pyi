@@ -191,6 +191,7 @@ class Limits(_message.Message):
     WATCHES_PER_SHARD_MAX_FIELD_NUMBER: _builtins.int
     WATCH_CREDIT_MAX_FIELD_NUMBER: _builtins.int
     PROGRESS_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    TRANSACTIONS_PER_CALL_MAX_FIELD_NUMBER: _builtins.int
     key_bytes_max: _builtins.int
     """Of a key, partition key, index name, secondary key or client identity."""
     value_bytes_max: _builtins.int
@@ -208,6 +209,8 @@ class Limits(_message.Message):
     """The greatest credit that a watch can have."""
     progress_interval_ms: _builtins.int
     """How often a stream tells the progress of its watches, if there is any."""
+    transactions_per_call_max: _builtins.int
+    """Transactions of one TransactMany."""
     def __init__(
         self,
         *,
@@ -222,10 +225,11 @@ class Limits(_message.Message):
         watches_per_shard_max: _builtins.int = ...,
         watch_credit_max: _builtins.int = ...,
         progress_interval_ms: _builtins.int = ...,
+        transactions_per_call_max: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_bytes_max", b"key_bytes_max", "progress_interval_ms", b"progress_interval_ms", "request_bytes_max", b"request_bytes_max", "secondary_indexes_max", b"secondary_indexes_max", "session_timeout_ms_max", b"session_timeout_ms_max", "session_timeout_ms_min", b"session_timeout_ms_min", "transaction_operations_max", b"transaction_operations_max", "value_bytes_max", b"value_bytes_max", "watch_credit_max", b"watch_credit_max", "watches_per_shard_max", b"watches_per_shard_max", "watches_per_stream_max", b"watches_per_stream_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_bytes_max", b"key_bytes_max", "progress_interval_ms", b"progress_interval_ms", "request_bytes_max", b"request_bytes_max", "secondary_indexes_max", b"secondary_indexes_max", "session_timeout_ms_max", b"session_timeout_ms_max", "session_timeout_ms_min", b"session_timeout_ms_min", "transaction_operations_max", b"transaction_operations_max", "transactions_per_call_max", b"transactions_per_call_max", "value_bytes_max", b"value_bytes_max", "watch_credit_max", b"watch_credit_max", "watches_per_shard_max", b"watches_per_shard_max", "watches_per_stream_max", b"watches_per_stream_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -412,6 +416,85 @@ class FailedCondition(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FailedCondition: _TypeAlias = FailedCondition  # noqa: Y015
+
+@_typing.final
+class TransactManyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    @_builtins.property
+    def transactions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TransactRequest]:
+        """At least one. They may leave their shard out, and may not name another one."""
+
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int | None = ...,
+        transactions: _abc.Iterable[Global___TransactRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "shard", b"shard"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "shard", b"shard", "transactions", b"transactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
+    _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shard) -> _WhichOneofReturnType__shard | None: ...
+
+Global___TransactManyRequest: _TypeAlias = TransactManyRequest  # noqa: Y015
+
+@_typing.final
+class TransactManyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___TransactAnswer]:
+        """One for each transaction, in their order."""
+
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___TransactAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TransactManyResponse: _TypeAlias = TransactManyResponse  # noqa: Y015
+
+@_typing.final
+class TransactAnswer(_message.Message):
+    """Neither: the transaction failed in a way that leaves its outcome open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    refused: _builtins.bool
+    """Nothing was done: Transact fails with the reason."""
+    @_builtins.property
+    def response(self) -> Global___TransactResponse:
+        """What Transact answers."""
+
+    def __init__(
+        self,
+        *,
+        response: Global___TransactResponse | None = ...,
+        refused: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused", b"refused", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused", b"refused", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["response", "refused"]  # noqa: Y015
+    _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
+
+Global___TransactAnswer: _TypeAlias = TransactAnswer  # noqa: Y015
 
 @_typing.final
 class IndexScanRequest(_message.Message):
@@ -1154,7 +1237,7 @@ class BulkScanRequest(_message.Message):
     shard: _builtins.int
     point: _builtins.int
     rows: _builtins.int
-    """Records in one message, 1 to 10,000; large ones make a message end earlier."""
+    """About so many records in one message, 1 to 10,000; large ones make a message end earlier."""
     @_builtins.property
     def range(self) -> Global___BulkRange: ...
     def __init__(
@@ -1183,11 +1266,9 @@ class BulkScanResponse(_message.Message):
     LENGTHS_FIELD_NUMBER: _builtins.int
     SECONDARY_KEYS_FIELD_NUMBER: _builtins.int
     records: _builtins.bytes
-    """Entries of RangeScanResponse.records, each with its tag and length, always with `version`, `value` and `key` in this
-    order; a Version's fields are in the order of their numbers, too.
-    """
+    """Records as they are stored (docs/data-layout.md), one behind the other."""
     lengths: _builtins.bytes
-    """The length of each entry: 4 bytes, little-endian."""
+    """The length of each record: 4 bytes, little-endian."""
     @_builtins.property
     def secondary_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Of an index: by which each record was found."""

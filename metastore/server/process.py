@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from metastore.addresses import join_address
 from metastore.clock import Clock, SystemClock
@@ -152,13 +152,14 @@ class ServerProcess:
         housekeeper = Housekeeper(hosts, router, health, self._config.retention_ms, self._clock, report)
         housekeeper.start()
         undo.callback(housekeeper.stop)
-        self._serve(undo, router, health, hosts)
         metrics_host, metrics_port = split_address("metrics-addr", self._plan.metrics_addr)
         registry = CollectorRegistry()
         registry.register(ShardCollector(hosts, router.method_counts))
+        ProcessCollector(registry=registry)
         metrics = MetricsServer(metrics_host, metrics_port, registry)
         undo.callback(metrics.close)
         self.metrics_port = metrics.port
+        self._serve(undo, router, health, hosts)  # last: who finds it healthy finds all of it
 
     def _open_shard(self, shard_id: int, namespace: Namespace) -> Shard:
         options = ShardOptions(

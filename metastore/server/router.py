@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from metastore.pb import compat_pb2, oxia_pb2, tidemark_pb2
 from metastore.server import calls, streams
@@ -18,7 +19,7 @@ from metastore.server.tidemark.bulk import (
     ReachCall,
     ReleasePointCall,
 )
-from metastore.server.tidemark.calls import DescribeCall, IndexScanCall, TransactCall
+from metastore.server.tidemark.calls import DescribeCall, IndexScanCall, TransactCall, TransactManyCall
 from metastore.server.tidemark.watch_stream import WatchCall
 from metastore.server.transport import Call, Handler
 
@@ -46,6 +47,7 @@ OWN_SERVICE_NAME = tidemark_pb2.DESCRIPTOR.services_by_name["Metastore"].full_na
 OWN_METHODS: dict[str, type[calls.OneRequest]] = {
     "Describe": DescribeCall,
     "Transact": TransactCall,
+    "TransactMany": TransactManyCall,
     "IndexScan": IndexScanCall,
     "Watch": WatchCall,
     "HoldPoint": HoldPointCall,
@@ -55,6 +57,9 @@ OWN_METHODS: dict[str, type[calls.OneRequest]] = {
     "Reach": ReachCall,
     "Changes": ChangesCall,
 }
+
+AUTHORITIES_KEPT_MAX = 256
+"""By which clients have called, and which are known to be good."""
 
 MakeHandler = Callable[[Call], "Handler | None"]
 
@@ -93,18 +98,19 @@ class Router:
         self._report = report
         self._other = other_services
         self._paths = {
-            f"/{service}/{method}": kind for service in SERVICE_NAMES for method, kind in METHODS.items()
-        } | {f"/{OWN_SERVICE_NAME}/{method}": kind for method, kind in OWN_METHODS.items()}
+            f"/{service}/{method}": (method, kind) for service in SERVICE_NAMES for method, kind in METHODS.items()
+        } | {f"/{OWN_SERVICE_NAME}/{method}": (method, kind) for method, kind in OWN_METHODS.items()}
         self._lock = threading.Lock()
         self._open: set[streams.OpenCall | calls.StreamedAnswer] = set()
         self.method_counts = dict.fromkeys((*METHODS, *OWN_METHODS), 0)
 
     def __call__(self, call: Call) -> Handler | None:
-        kind = self._paths.get(call.method)
-        if kind is None:
+        known = self._paths.get(call.method)
+        if known is None:
             make = self._other.get(call.method)
             return None if make is None else make(call)
-        self.method_counts[call.method.rpartition("/")[2]] += 1
+        method, kind = known
+        self.method_counts[method] += 1
         try:
             check_authority(call.authority)
             self._authenticator.check(call.metadata)
@@ -143,8 +149,9 @@ class Router:
                 handler.shut_down()
 
 
+@lru_cache(AUTHORITIES_KEPT_MAX)
 def check_authority(authority: str) -> None:
-    """The authority must look like host:port; anything may stand for the port."""
+    """The authority must look like host:port; anything may stand for the port. What is good is judged once."""
     for mark, what in (("://", "a scheme"), ("/", "a path"), ("?", "a query string"), ("#", "a fragment")):
         if mark in authority:
             raise invalid(f"oxia: invalid authority: {authority!r} must not contain {what}")

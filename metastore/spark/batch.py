@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -49,7 +49,11 @@ class BatchReader(DataSourceReader):
                 )
             else:
                 point = store.pin(options.hold_ms)
-            return [Part(piece, point) for piece in plan(store, self._scopes, options.partitions)]
+            return [Part(piece, point) for piece in self._plan(store)]
+
+    def _plan(self, store: SourceStore) -> list[Piece]:
+        pieces = plan(store, self._scopes, self._options.partitions)
+        return [replace(piece, keys_only=True) for piece in pieces] if self._table.is_of_keys else pieces
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Reads a piece."""
@@ -58,6 +62,7 @@ class BatchReader(DataSourceReader):
         with open_source(self._options.store, self._options.namespace) as store:
             for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
                 if len(records):
+                    records.index = partition.piece.index
                     yield self._table.batch(records)
 
 

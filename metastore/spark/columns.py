@@ -39,7 +39,7 @@ def _shard(records: Records) -> Array:
 
 
 def _secondary_keys(records: Records) -> Array:
-    return text(pyarrow.array(records.secondary_keys, pyarrow.binary()))
+    return text(records.secondaries)
 
 
 _OF_RECORDS: Mapping[str, Callable[[Records], Array]] = {
@@ -81,6 +81,13 @@ class Table:
         """The columns that are wanted."""
         return self.schema.names  # type: ignore[no-any-return]
 
+    @property
+    def is_of_keys(self) -> bool:
+        """Whether an index's entries say it all."""
+        if self.view is not None:
+            return self.view.is_of_keys and _OF_KEYS.issuperset(_COMMON.intersection(self.names))
+        return "secondary_key" in self.names and _OF_KEYS.issuperset(self.names)
+
     def batch(self, records: Records) -> pyarrow.RecordBatch:
         """A batch of rows."""
         rows: Array = None
@@ -100,6 +107,7 @@ class Table:
 
 
 _COMMON = frozenset(_OF_RECORDS)
+_OF_KEYS = frozenset({"key", "secondary_key", "shard"})
 
 
 def check_names(wanted: Iterable[str], schema: str) -> None:

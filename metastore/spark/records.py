@@ -12,6 +12,8 @@ from metastore.engine.record import HEADER_SIZE, LENGTH_BYTES
 
 Numbers = Any
 """A numpy array of int64."""
+Buffer = Any
+"""Bytes, in an object that lends them."""
 
 _BYTES = numpy.arange(8, dtype=numpy.int64)
 _VARINT_BYTES_MAX = 10
@@ -25,17 +27,25 @@ class Records:
     """
 
     def __init__(
-        self, buffer: bytes, starts: Numbers, shard: int | None, secondary_keys: list[bytes] | None = None
+        self, buffer: Buffer, starts: Numbers, shard: int | None, secondary_keys: list[bytes] | None = None
     ) -> None:
         self.buffer = buffer
         self.shard = shard
         self.secondary_keys = secondary_keys
         """By which an index led to each record; None where no index was read."""
+        self.index: bytes | None = None
+        """That index."""
         self._bytes = numpy.frombuffer(buffer, numpy.uint8)
         self._starts = starts
 
     def __len__(self) -> int:
         return len(self._starts)
+
+    def some(self, places: Numbers) -> Records:
+        """Those at these places, which ascend."""
+        keys = self.secondary_keys
+        chosen = None if keys is None else [keys[place] for place in places]
+        return Records(self.buffer, self._starts[places], self.shard, chosen)
 
     # -- where things are
 
@@ -85,9 +95,28 @@ class Records:
         """The keys, as bytes."""
         return self.cut(*self.key_bounds)
 
+    @cached_property
+    def secondaries(self) -> pyarrow.BinaryArray:
+        """The secondary keys, as bytes."""
+        return pyarrow.array(self.secondary_keys, pyarrow.binary())
+
+    @cached_property
+    def _order(self) -> tuple[Numbers, Numbers] | None:
+        """The records as they lie in the buffer, and the place of each in that order; None if that is theirs."""
+        if (self._starts[1:] > self._starts[:-1]).all():
+            return None
+        order = numpy.argsort(self._starts)
+        places = numpy.empty_like(order)
+        places[order] = numpy.arange(len(order))
+        return order, places
+
     def cut(self, starts: Numbers, lengths: Numbers) -> pyarrow.BinaryArray:
-        """Pieces of `buffer` that follow each other and do not overlap, one for each record."""
+        """Pieces of `buffer`, one for each record, and within it."""
         count = len(starts)
+        places = numpy.arange(count)
+        if self._order is not None:
+            order, places = self._order
+            starts, lengths = starts[order], lengths[order]
         bounds = numpy.empty(2 * count + 1, numpy.int32)
         bounds[0:-1:2] = starts
         bounds[1::2] = starts + lengths
@@ -96,7 +125,7 @@ class Records:
         every = pyarrow.BinaryArray.from_buffers(
             pyarrow.binary(), 2 * count, [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(self.buffer)]
         )
-        return every.take(pyarrow.array(numpy.arange(0, 2 * count, 2)))
+        return every.take(pyarrow.array(2 * places))
 
     # -- versions, as numpy arrays of int64
     #
@@ -172,14 +201,27 @@ class Records:
         return numpy.where(positions < 0, 0, found)
 
 
+class KeysOnly(Records):
+    """Records of which nothing is known but their keys, and by which secondary keys an index led to them."""
+
+    def __init__(self, keys: pyarrow.BinaryArray, shard: int, secondaries: pyarrow.BinaryArray) -> None:
+        super().__init__(b"", numpy.zeros(len(keys), numpy.int64), shard)
+        self.keys, self.secondaries = keys, secondaries
+
+
 def records_of(blobs: list[bytes], shard: int, secondary_keys: list[bytes] | None = None) -> Records:
     """Records as the engine stores them."""
-    buffer = b"".join(blobs)
     lengths = numpy.fromiter(map(len, blobs), numpy.int64, len(blobs))
-    starts = numpy.cumsum(lengths) - lengths
+    return records_in(b"".join(blobs), numpy.cumsum(lengths) - lengths, shard, secondary_keys)
+
+
+def records_in(
+    buffer: Buffer, starts: Numbers, shard: int, secondary_keys: list[bytes] | None = None
+) -> Records:
+    """Records as the engine stores them, in a buffer where they may lie in any order."""
     data = numpy.frombuffer(buffer, numpy.uint8)
     has_extras = data[starts] != 0
-    starts += HEADER_SIZE
+    starts = starts + HEADER_SIZE
     if has_extras.any():
         sizes = data[starts[has_extras][:, None] + _BYTES[:LENGTH_BYTES]].view("<u4").reshape(-1)
         starts[has_extras] += LENGTH_BYTES + sizes.astype(numpy.int64)

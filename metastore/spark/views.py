@@ -69,6 +69,9 @@ class View:
     """The columns asked for, which are some of its own, of a batch of records (`metastore.spark.records`). Asked for
     none, it says at least which records are rows. It does not raise for what others may have written: such a record is
     left out, or shown in columns made for that."""
+    is_of_keys: bool = False
+    """Its scopes are of indexes, and it asks records for nothing but their keys and secondary keys: they need not be
+    read, and where they are not, an entry is seen whether it leads to a record or not."""
 
 
 COMMON_COLUMNS = ("shard", "key", "version_id")

@@ -153,6 +153,16 @@ def test_commands_come_from_the_entry_points_of_installed_packages(
     assert "cover a record" in build_parser(installed_registrations()).format_help()
 
 
+def test_a_command_loads_no_other_one(paintshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (paintshop / "paintshop-1.0.dist-info" / "entry_points.txt").write_text(
+        "[tidemark.commands]\nvarnish = paintshop:register\nbroken = nowhere:register\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(paintshop)])
+    assert main(["varnish"]) == EXIT_FAILURE
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        main(["--help"])
+
+
 def test_run_as_a_module_it_knows_the_errors_of_its_commands(paintshop: Path) -> None:
     environment = os.environ | {"PYTHONPATH": f"{paintshop}{os.pathsep}{Path(metastore.__file__).parents[1]}"}
     command = [sys.executable, "-m", "metastore.commandline", "varnish"]

@@ -92,16 +92,6 @@ def test_pieces_are_many_and_hold_each_record_once(
         assert frame.rdd.getNumPartitions() >= min(partitions, 2)
 
 
-def test_one_frame_with_two_filters_has_the_rows_of_each(spark: SparkSession, service: str) -> None:
-    """A source that pushes filters gets this wrong: Spark keeps those of one use for the next."""
-    frame = load(spark, service)
-    first, second = frame.where("key < '/a/01000'"), frame.where("key >= '/a/03000'")
-    assert first.union(second).count() == 2000
-    assert first.join(second, "key", "left_anti").count() == 1000
-    assert frame.where("key < '/a/01000' or key >= '/a/03000'").count() == 2000
-    assert frame.count() == len(RECORDS)
-
-
 def test_ranges_of_keys_and_of_an_index(spark: SparkSession, service: str, directory: str) -> None:
     for store in (service, directory):
         some = values(load(spark, store, keyStart="/a/00100", keyEnd="/a/00200"))
@@ -110,6 +100,11 @@ def test_ranges_of_keys_and_of_an_index(spark: SparkSession, service: str, direc
         indexed = load(spark, store, index="by", indexStart="2", indexEnd="4", partitions=8)
         assert values(indexed) == {key: value for key, value in RECORDS.items() if b"2" <= value < b"4"}
         assert {row.secondary_key for row in indexed.select("secondary_key").distinct().collect()} == {"2", "3"}
+        reader = spark.read.format("tidemark").options(store=store, index="by", indexEnd="2")
+        keys = reader.schema("shard INT, key STRING, secondary_key STRING").load()
+        assert {row.key: row.secondary_key.encode() for row in keys.collect()} == {
+            key: value for key, value in RECORDS.items() if value < b"2"
+        }
         assert values(load(spark, store, index="by", indexKey="6")).keys() == {
             key for key, value in RECORDS.items() if value == b"6"
         }

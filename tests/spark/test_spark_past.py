@@ -90,6 +90,14 @@ def read_by_index(store: DirectoryStore, point: Point) -> list[tuple[str, str, b
     return found
 
 
+def read_keys_by_index(store: DirectoryStore, point: Point) -> list[tuple[str, str]]:
+    found = []
+    for records in store.scan(Piece(0, index=b"by-value", keys_only=True), point, 7):
+        keys = zip(records.secondaries.to_pylist(), records.keys.to_pylist(), strict=True)
+        found += [(secondary.decode(), key.decode()) for secondary, key in keys]
+    return found
+
+
 @pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int) -> None:
@@ -111,6 +119,7 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
                     assert read(store, point) == expected
                     by_index = sorted((value.decode()[0], key, value) for key, value in expected.items())
                     assert sorted(read_by_index(store, point)) == by_index
+                    assert sorted(read_keys_by_index(store, point)) == [entry[:2] for entry in by_index]
                 writer.disturb(choice, 30)
             holder.communicate()
 

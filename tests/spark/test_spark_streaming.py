@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,11 +12,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from metastore.spark import CHANGES, pin
 from support.fixtures import StartServer
-from support.server import PROJECT_ROOT
 from support.spark_query import ROWS_PER_TRIGGER, start_query
 from support.spark_stores import fill, remove
-
-WITHIN_S = 60.0
+from support.spark_victim import WITHIN_S, Victim
 
 
 def finished(query: StreamingQuery) -> list[int]:
@@ -102,37 +96,27 @@ def test_changes_that_are_no_longer_kept_are_an_error(
         finished(start_query(spark, store, tmp_path))
 
 
+@pytest.mark.timeout(600)
 def test_every_change_is_written_once_across_kills_of_the_query_and_of_the_store(
     spark: SparkSession, start_server: StartServer, tmp_path: Path
 ) -> None:
     server = start_server(shards=2)
     store = f"oxia://{server.address}"
-    for start in range(0, 1200, 10):
-        fill(store, {f"/k/{number}": b"v" for number in range(start, start + 10)})
-    places = [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests")]
-    victim = subprocess.Popen(
-        [sys.executable, "-m", "support.spark_query", store, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        commits = tmp_path / "checkpoint" / "commits"
-        deadline_s = time.monotonic() + WITHIN_S
-        while not (commits / "2").exists():
-            assert victim.poll() is None, "the query has ended"
-            assert time.monotonic() < deadline_s, "the query writes nothing"
-            time.sleep(0.02)
-    finally:
-        os.killpg(victim.pid, signal.SIGKILL)
-        victim.wait()
-    server.restart("kill")
-    fill(store, {f"/late/{number}": b"v" for number in range(50)})
-    finished(start_query(spark, store, tmp_path))
+    expected: list[str] = []
+
+    def write(name: str, count: int) -> None:
+        """One write at a time of ten records: so many offsets, and none of them large."""
+        for start in range(0, count, 10):
+            keys = [f"/{name}/{number}" for number in range(start, start + 10)]
+            fill(store, dict.fromkeys(keys, b"v"))
+            expected.extend(keys)
+
+    write("before", 1200)
+    for number, kills_store_first in enumerate([False, True, False]):
+        victim = Victim(["-m", "support.spark_query", store, str(tmp_path)], tmp_path / "checkpoint", tmp_path)
+        victim.die(server, batches=2, store_first=kills_store_first)
+        write(f"late-{number}", 200)
+    finished(start_query(spark, store, tmp_path, rows=10_000))
     written = spark.read.parquet(str(tmp_path / "out")).select("shard", "offset", "key").collect()
-    assert len(written) == len(set(written)) == 1250
-    assert {row.key for row in written} == {
-        *(f"/k/{number}" for number in range(1200)),
-        *(f"/late/{number}" for number in range(50)),
-    }
+    assert len(written) == len(set(written)) == len(expected) == 1800
+    assert {row.key for row in written} == set(expected)

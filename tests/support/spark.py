@@ -26,6 +26,14 @@ logger.tasks.name = org.apache.spark
 logger.tasks.level = off
 """
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Of few rows a plan costs more than its execution: nothing is compiled, nothing is planned anew.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For sessions that see few rows."""
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -39,7 +47,7 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j}",
-        "spark.sql.shuffle.partitions": "2",
+        **FEW_ROWS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),

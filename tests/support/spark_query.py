@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,9 +14,11 @@ from support.spark import start_session
 ROWS_PER_TRIGGER = 150
 
 
-def start_query(spark: SparkSession, store: str, folder: Path, *, goes_on: bool = False) -> StreamingQuery:
+def start_query(
+    spark: SparkSession, store: str, folder: Path, *, rows: int = ROWS_PER_TRIGGER, goes_on: bool = False
+) -> StreamingQuery:
     """Every change of a store, into Parquet: those that there are now, or for ever."""
-    changes = spark.readStream.format("tidemark").option("store", store).option("maxRowsPerTrigger", ROWS_PER_TRIGGER)
+    changes = spark.readStream.format("tidemark").option("store", store).option("maxRowsPerTrigger", rows)
     writer = changes.load().writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     writer = writer.option("path", str(folder / "out"))
     writer = writer.trigger(processingTime="0 seconds") if goes_on else writer.trigger(availableNow=True)
@@ -24,4 +27,5 @@ def start_query(spark: SparkSession, store: str, folder: Path, *, goes_on: bool 
 
 if __name__ == "__main__":
     place = Path(sys.argv[2])
-    start_query(start_session(place), sys.argv[1], place, goes_on=True).awaitTermination()
+    session = start_session(Path(mkdtemp(dir=place)))
+    start_query(session, sys.argv[1], place, goes_on=True).awaitTermination()

@@ -14,7 +14,8 @@ One caller alone waits for nobody; a thousand share the price. Everything runs o
     session                 a part on each shard, kept alive
     links, feed, watches    all watches of a server on one stream; what comes from one shard; our service's watches
     sharded_watch           one watch over all shards, however it is fed
-    sequences, transactions
+    sequences
+    transactions, transacting    requests made of operations; several of them in one call
     store                   the contract, of all these
     plain, plain_store, plain_index, plain_entries    what is otherwise on a plain Oxia, and what its servers do wrong
     emulation               a watch where the server has none

@@ -138,6 +138,8 @@ def judged(code: grpc.StatusCode, text: str, reason: str, metadata: Mapping[str,
     fate, kind, advice = _BY_REASON.get(reason) or _judged_by_text(text) or _BY_CODE.get(code, _OTHERWISE)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         text = "no answer in time"
+    if cause := metadata.get("cause"):
+        text = f"{text}: {cause}"
     return Failure(fate, kind, text or code.name, advice, metadata.get("leader") or None)
 
 

@@ -37,7 +37,8 @@ async def open_settings(settings: Settings, environment: Environment, make_watch
     if service is None:
         return PlainStore(caller, settings, make_watch)
     watches = Watches(caller, settings.namespace, service)
-    return WireStore(caller, settings, _SORTINGS[service.key_sorting], watches)
+    together_max = service.limits.transactions_per_call_max
+    return WireStore(caller, settings, _SORTINGS[service.key_sorting], watches, together_max)
 
 
 async def _describe(caller: Caller, namespace: str) -> pb.DescribeResponse | None:

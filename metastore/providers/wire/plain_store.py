@@ -49,7 +49,7 @@ class PlainStore(WireStore, PlainShards):
 
     def __init__(self, caller: Caller, settings: Settings, make_watch: MakeWatch) -> None:
         watches = PlainWatches(self, settings.namespace, make_watch)
-        super().__init__(caller, settings, settings.key_sorting, watches)
+        super().__init__(caller, settings, settings.key_sorting, watches, together_max=0)
         self._indexes = PlainIndexes(
             self.order,
             self.key_sorting == "hierarchical",

@@ -20,6 +20,7 @@ CLOSE_SESSION = _OXIA + "CloseSession"
 
 DESCRIBE = _OWN + "Describe"
 TRANSACT = _OWN + "Transact"
+TRANSACT_MANY = _OWN + "TransactMany"
 INDEX_SCAN = _OWN + "IndexScan"
 WATCH = _OWN + "Watch"
 HOLD_POINT = _OWN + "HoldPoint"

@@ -11,14 +11,18 @@ from metastore.providers.wire.protocol import to_wire
 from metastore.providers.wire.reads import ReadLane
 from metastore.providers.wire.routing import ShardMap
 from metastore.providers.wire.settings import Settings
+from metastore.providers.wire.transacting import Transacting
 from metastore.providers.wire.writes import WriteLane
 
 
 class Shards:
     """Lanes are made when a shard is first written to or read from."""
 
-    def __init__(self, caller: Caller, settings: Settings) -> None:
+    def __init__(self, caller: Caller, settings: Settings, together_max: int) -> None:
         self._caller = caller
+        self._together_max = together_max
+        """Transactions that the server takes in one call."""
+        self._transacting: dict[int, Transacting] = {}
         self._settings = settings
         self._writes: dict[int, WriteLane] = {}
         self._reads: dict[int, ReadLane] = {}
@@ -54,8 +58,15 @@ class Shards:
             lane = self._reads[shard_id] = ReadLane(shard_id, self._caller, self._settings)
         return lane
 
+    def transacting(self, shard_id: int) -> Transacting:
+        """The way of transactions to a shard."""
+        found = self._transacting.get(shard_id)
+        if found is None:
+            found = self._transacting[shard_id] = Transacting(shard_id, self._caller, self._together_max)
+        return found
+
     async def close(self) -> None:
         """Ends everything that is under way; no shard is found any more."""
         self._is_closed = True
         lanes = [*self._writes.values(), *self._reads.values()]
-        await asyncio.gather(*[lane.close() for lane in lanes])
+        await asyncio.gather(*[lane.close() for lane in lanes], *[each.close() for each in self._transacting.values()])

@@ -73,11 +73,13 @@ class WireStore(MetadataStore):
         transact=True, watches_every_change=True, orders_index_scans=True, survives_restart=True
     )
 
-    def __init__(self, caller: Caller, settings: Settings, key_sorting: str, watches: WatchMaker) -> None:
+    def __init__(
+        self, caller: Caller, settings: Settings, key_sorting: str, watches: WatchMaker, together_max: int
+    ) -> None:
         self.key_sorting = key_sorting
         self.caller = caller
         self.order = StoreOrder(key_sorting)
-        self.shards = Shards(caller, settings)
+        self.shards = Shards(caller, settings, together_max)
         self._watches = watches
         self._sessions: set[WireSession] = set()
         self._is_closed = False
@@ -230,12 +232,12 @@ class WireStore(MetadataStore):
         owner = await self._on_shard(session, shard_id) if session is not None else None
         request = transact_request(shard_id, partition_key, operations, conditions, owner)
         try:
-            reply = await self.caller.unary(shard_id, protocol.TRANSACT, request, "transact", repeatable=False)
+            response = await self.shards.transacting(shard_id).ask(request)
         except SessionLost as error:
             if isinstance(session, WireSession):
                 session.lose(str(error))
             raise
-        return transact_result(reply.message, operations)
+        return transact_result(response, operations)
 
     # -- what lasts
 

@@ -44,9 +44,10 @@ def transact_request(
     return request.SerializeToString()
 
 
-def transact_result(answer: bytes, operations: Sequence[Operation]) -> tuple[PutResult | None, ...]:
+def transact_result(
+    response: tidemark_pb2.TransactResponse, operations: Sequence[Operation]
+) -> tuple[PutResult | None, ...]:
     """The stored versions, and the keys of sequences; ConditionFailed says what did not hold."""
-    response = tidemark_pb2.TransactResponse.FromString(answer)
     if response.failed:
         raise condition_failed([_failed_condition(failed) for failed in response.failed])
     if len(response.results) != len(operations):

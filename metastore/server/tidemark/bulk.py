@@ -16,9 +16,9 @@ from metastore.engine.cutting import cuts
 from metastore.engine.index_keys import decode_entry
 from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import Range
-from metastore.engine.record import HEADER_SIZE, entry_of, varint
+from metastore.engine.points import Page
+from metastore.engine.record import varint
 from metastore.engine.scan import open_bounds
-from metastore.engine.tree import Item
 from metastore.log import Frame, LogTrimmed
 from metastore.pb import tidemark_pb2
 from metastore.server import wire
@@ -89,30 +89,36 @@ class BulkScanCall(StreamedAnswer):
         return _bulk_messages(pages, shard.order if table is Table.INDEXES else None, request.rows)
 
 
-def _bulk_messages(
-    pages: Iterator[tuple[list[Item], list[bytes]]], index_order: KeyOrder | None, rows: int
-) -> Iterator[bytes]:
-    """Messages of so many records, or of so many bytes; one record always fits."""
-    entries: list[bytes] = []
+def _bulk_messages(pages: Iterator[Page], index_order: KeyOrder | None, rows: int) -> Iterator[bytes]:
+    """Messages of about so many records, or of so many bytes; one record always fits."""
+    records: list[bytes] = []
     keys: list[bytes] = []
     size = 0
-    for items, records in pages:
-        for (encoded, _), record in zip(items, records, strict=True):
-            entry = record[HEADER_SIZE:] if not record[0] else entry_of(record)
-            if entries and (len(entries) == rows or size + len(entry) > wire.MESSAGE_BYTES):
-                yield _bulk_message(entries, keys)
-                entries, keys, size = [], [], 0
-            entries.append(entry)
-            size += len(entry)
-            if index_order is not None:
-                keys.append(decode_entry(index_order, encoded).secondary)
-    if entries:
-        yield _bulk_message(entries, keys)
+    for page in _fitting(pages):
+        page_bytes = sum(map(len, page.records))
+        if records and (len(records) + len(page.records) > rows or size + page_bytes > wire.MESSAGE_BYTES):
+            yield _bulk_message(records, keys)
+            records, keys, size = [], [], 0
+        records += page.records
+        size += page_bytes
+        if index_order is not None:
+            keys += [decode_entry(index_order, encoded).secondary for encoded in page.entries]
+    if records:
+        yield _bulk_message(records, keys)
 
 
-def _bulk_message(entries: list[bytes], secondary: list[bytes]) -> bytes:
-    records = b"".join(entries)
-    lengths = struct.pack(f"<{len(entries)}I", *map(len, entries))
+def _fitting(pages: Iterator[Page]) -> Iterator[Page]:
+    """Pages that fit into a message, or have one record."""
+    for page in pages:
+        if sum(map(len, page.records)) <= wire.MESSAGE_BYTES:
+            yield page
+        else:
+            yield from (Page(page.entries[at : at + 1], [record]) for at, record in enumerate(page.records))
+
+
+def _bulk_message(stored: list[bytes], secondary: list[bytes]) -> bytes:
+    records = b"".join(stored)
+    lengths = struct.pack(f"<{len(stored)}I", *map(len, stored))
     keys = [b"\x1a" + varint(len(key)) + key for key in secondary]
     return b"".join((b"\n", varint(len(records)), records, b"\x12", varint(len(lengths)), lengths, *keys))
 

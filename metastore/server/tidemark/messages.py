@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+import grpc
 from google.protobuf.message import DecodeError, Message
 
-from metastore.engine.errors import FailedCondition
+from metastore.engine.errors import ConditionsFailed, FailedCondition
 from metastore.engine.index_keys import decode_entry
 from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import Transaction, WriteResult
@@ -19,7 +20,7 @@ from metastore.engine.record import entry_of, read_varint, varint
 from metastore.engine.scan import Entry
 from metastore.pb import tidemark_pb2
 from metastore.server import wire
-from metastore.server.errors import invalid
+from metastore.server.errors import invalid, rpc_error
 
 M = TypeVar("M", bound=Message)
 
@@ -70,6 +71,31 @@ class TransactionOrder:
         for place, key, expected, actual in placed:
             response.failed.add(place=place, key=key, expected_version_id=expected, actual_version_id=actual)
         return response.SerializeToString()
+
+
+REFUSALS = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.RESOURCE_EXHAUSTED)
+"""Of the codes that a transaction fails with, those that say that nothing was done."""
+
+
+def encode_answer(order: TransactionOrder, result: WriteResult | None, error: BaseException | None) -> bytes:
+    """One answer of a TransactManyResponse, as its field."""
+    if isinstance(error, ConditionsFailed):
+        return _answer_with(order.encode_failed(error.failed))
+    if error is not None:
+        known = rpc_error(error)
+        return encode_refused() if known is not None and known.code in REFUSALS else b"\n\x00"
+    assert result is not None, "it was applied"
+    return _answer_with(order.encode_result(result))
+
+
+def encode_refused() -> bytes:
+    """The answer, as its field, that nothing was done."""
+    return b"\n\x02\x10\x01"
+
+
+def _answer_with(response: bytes) -> bytes:
+    body = b"\n" + varint(len(response)) + response
+    return b"\n" + varint(len(body)) + body
 
 
 def _result(_: int, version: bytes, new_key: bytes | None) -> bytes:

@@ -16,12 +16,17 @@ Router = Callable[[Call], Handler | None]
 Option = tuple[str, int | str]
 
 POLLERS = 4
-REQUESTED_CALLS_PER_POLLER = 4  # new calls that the core may hand over without being asked again
 WAITING_CALLS_MAX = 20_000  # calls that nobody has taken yet; the core refuses some from half as many on
+STREAMS_PER_CONNECTION_MAX = 4_000  # calls of one connection, open streams too; more of them wait in the client
+REQUESTED_CALLS = 4_000  # new calls that the core may hand over without being asked again; others queue, at a price
 
 OPTIONS: tuple[Option, ...] = (
     ("grpc.so_reuseport", 0),  # else two servers share a port without knowing
     ("grpc.max_send_message_length", -1),
+    # To refuse a call costs about as much as to answer it. A client that knows the bound keeps back what is beyond it,
+    # and gives up by itself what waits for too long: so one connection never comes to where calls are refused.
+    ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
+    ("grpc.http.overload_protection", 0),  # else calls that have ended count until the core has freed them
     ("grpc.server.max_pending_requests", WAITING_CALLS_MAX // 2),
     ("grpc.server.max_pending_requests_hard_limit", WAITING_CALLS_MAX),
 )
@@ -44,7 +49,6 @@ class GrpcServer:
     ) -> None:
         self._router = router
         self._on_error = on_error
-        self._requested_calls = REQUESTED_CALLS_PER_POLLER * pollers
         self._core = CoreServer(list({**dict(OPTIONS), **dict(options)}.items()))
         self._crew = Crew(self._core.poll, self._core.poll_ready, pollers, on_error)
         self._change = threading.Condition()  # guards what follows; notified of what `stop` waits for
@@ -114,7 +118,7 @@ class GrpcServer:
             self._is_accepting = is_accepting
             self._core.start()
             self._crew.start()
-            for _ in range(self._requested_calls if is_accepting else 0):
+            for _ in range(REQUESTED_CALLS if is_accepting else 0):
                 self._core.request_call(self._on_request)
 
     def _on_request(self, event: Event) -> None:

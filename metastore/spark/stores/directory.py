@@ -10,7 +10,6 @@ from types import MappingProxyType
 from metastore.directory import DirectoryError, Namespace, read_manifest, shard_directory
 from metastore.engine.cutting import cuts
 from metastore.engine.errors import InvalidRequest
-from metastore.engine.index_keys import decode_entry
 from metastore.engine.keys import KeyOrder, key_order
 from metastore.engine.operations import Range
 from metastore.engine.record import entry_of
@@ -19,6 +18,8 @@ from metastore.engine.scan import open_bounds
 from metastore.log import LogFollower, LogPlace, LogTrimmed
 from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
 from metastore.spark.records import Records, records_of
+from metastore.spark.stores.entries import keys_in, keys_of, secondary_keys
+from metastore.spark.stores.leaves import Found
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
 from metastore.spark.stores.past import Past, ShardFiles, State
 from metastore.watch.effects import effects_of
@@ -110,13 +111,18 @@ class DirectoryStore(SourceStore):
         low, high = self._bounds(piece)
         with closing(self._files(piece.shard, state.log_end)) as files, closing(Past(files, state)) as past:
             if piece.index is None:
-                for block in past.blocks(low, high, rows):
-                    yield records_of(block, piece.shard)
+                yield from past.records(low, high, rows, piece.shard)
+                return
+            if piece.keys_only:
+                for found in past.found_entries(low, high, rows):
+                    if isinstance(found, Found):
+                        yield keys_in(found, piece.shard, self._order)
+                    else:
+                        yield keys_of(found, piece.shard, self._order)
                 return
             for entries in past.entries(low, high, rows):
                 records = [past.record(self._order.encode(primary)) for _, primary in entries]
-                secondary = [decode_entry(self._order, encoded).secondary for encoded, _ in entries]
-                yield records_of(records, piece.shard, secondary)
+                yield records_of(records, piece.shard, secondary_keys(self._order, entries))
 
     # -- the change log
 

@@ -25,6 +25,8 @@ class Piece:
     end: bytes = b""
     """Empty: to the last one."""
     index: bytes | None = None
+    keys_only: bool = False
+    """Of an index: nothing is wanted of the records but their keys. A store may read more."""
 
 
 @dataclass(frozen=True, slots=True)

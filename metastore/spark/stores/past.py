@@ -31,6 +31,8 @@ from metastore.engine.store import TABLE_NAMES, Applied, read_applied
 from metastore.engine.tree import HEAD, Tree, cut
 from metastore.log import LogFollower, LogPlace, LogTrimmed
 from metastore.spark.errors import PointGone, StoreUnreachable
+from metastore.spark.records import Records, records_in, records_of
+from metastore.spark.stores.leaves import Elsewhere, Found, Leaves
 
 MAP_BYTES = 1 << 40
 """The address space for a file that may grow while it is read. Only what is there takes room."""
@@ -143,7 +145,6 @@ class Past:
             self._transaction.abort()
             raise PointGone(f"the log from offset {start} on is no longer kept ({error}): read anew") from None
         self._records = View(files.trees, self._transaction, [self._generation])
-        self.is_unchanged = not any(self._later.values()) and self._generation.is_empty
 
     def _read_log(self, offset: int, end: LogPlace) -> None:
         while offset < end.offset:
@@ -195,6 +196,17 @@ class Past:
             yield items
             low = items[-1][0] + b"\0"
 
+    def found_entries(self, low: bytes, high: bytes, count: int) -> Iterator[Found | list[tuple[bytes, bytes]]]:
+        """The same, as they are on LMDB's pages where nothing of the range was changed."""
+        if not self._is_as_stored(Table.INDEXES, low, high):
+            yield from self.entries(low, high, count)
+            return
+        for found in self._found(Table.INDEXES, low, high, count):
+            if isinstance(found, Found):
+                yield found
+            else:
+                yield from self.entries(found.low, found.high, count)
+
     def record(self, key: bytes) -> bytes:
         """The record that an index entry leads to, by its encoded key."""
         layer = self._generation.layers[Table.RECORDS].entries
@@ -222,21 +234,41 @@ class Past:
             )
         return present
 
-    def blocks(self, low: bytes, high: bytes, count: int) -> Iterator[list[bytes]]:
-        """The records of a range, in order, so many at a time."""
+    def records(self, low: bytes, high: bytes, count: int, shard: int) -> Iterator[Records]:
+        """The records of a range, in order, about so many at a time."""
         table = Table.RECORDS
-        if self.is_unchanged and self._files.trees[table].is_plain(self._transaction):
-            yield from self._plain_blocks(table, low, high, count)
+        if self._is_as_stored(table, low, high):
+            yield from self._unchanged_records(table, low, high, count, shard)
             return
         view = self.view(table, low, high)
         size = min(count, FIRST_BLOCK_ROWS)
         while items := view.ascending(table, low, high, size):
             block = [record for _, record in items]
-            yield block
+            yield records_of(block, shard)
             low, size = items[-1][0] + b"\0", _next_size(block, count)
 
+    def _is_as_stored(self, table: Table, low: bytes, high: bytes) -> bool:
+        """Whether LMDB says of a range what was there at the state, each key in one piece."""
+        changed = self._later[table].keys() | self._generation.layers[table].entries.keys()
+        is_changed = any(low <= key < high for key in changed)
+        return not is_changed and self._files.trees[table].is_plain(self._transaction)
+
+    def _found(self, table: Table, low: bytes, high: bytes, count: int) -> Iterator[Found | Elsewhere]:
+        """The fast way: no key is looked at, but at the ends."""
+        root = root_of(self._transaction, TABLE_NAMES[table].encode())
+        with self._files.pages() as pages:
+            yield from Leaves(pages).values(root, low, high, count)
+
+    def _unchanged_records(self, table: Table, low: bytes, high: bytes, count: int, shard: int) -> Iterator[Records]:
+        for found in self._found(table, low, high, count):
+            if isinstance(found, Found):
+                yield records_in(found.buffer, found.starts, shard)
+            else:
+                for block in self._plain_blocks(table, found.low, found.high, count):
+                    yield records_of(block, shard)
+
     def _plain_blocks(self, table: Table, low: bytes, high: bytes, count: int) -> Iterator[list[bytes]]:
-        """The fast way: no key is looked at but the last one of each block."""
+        """Value by value: no key is looked at but the last one of each block."""
         cursor = self._transaction.cursor(self._files.trees[table].short)
         if not cursor.set_range(low[:HEAD]):
             return

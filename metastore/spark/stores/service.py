@@ -17,7 +17,7 @@ from metastore.providers.wire.protocol import BULK_SCAN, CHANGES, CUT_RANGE, DES
 from metastore.providers.wire.scans import Source, alone
 from metastore.providers.wire.store import WireStore
 from metastore.spark.errors import WrongOption
-from metastore.spark.records import Records
+from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
 from metastore.spark.stores.loop import Loop
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
@@ -140,7 +140,7 @@ def _records(message: bytes, shard: int, is_index: bool) -> Records:
     bulk = pb.BulkScanResponse.FromString(message)
     lengths = numpy.frombuffer(bulk.lengths, "<u4").astype(numpy.int64)
     starts = numpy.cumsum(lengths) - lengths
-    return Records(bulk.records, starts, shard, list(bulk.secondary_keys) if is_index else None)
+    return records_in(bulk.records, starts, shard, list(bulk.secondary_keys) if is_index else None)
 
 
 def _changes(message: bytes) -> list[list[ChangedRecord]]:

@@ -119,6 +119,9 @@ def test_who_may_not_call(tmp_path: Path, method: str) -> None:
 
 ON_A_SHARD: dict[str, Any] = {
     "Transact": lambda **shard: tm.TransactRequest(operations=[put_of(b"key")], **shard),
+    "TransactMany": lambda **shard: tm.TransactManyRequest(
+        transactions=[tm.TransactRequest(operations=[put_of(b"key")])], **shard
+    ),
     "IndexScan": lambda **shard: tm.IndexScanRequest(index_name=b"index", **shard),
 }
 
@@ -270,6 +273,66 @@ def test_the_longest_transaction(wire: WireClient, witness: Witness) -> None:
     with witness.nothing_changes():
         answer = call(wire, "Transact", transaction(*operations, **{"long/x": -1}))
         assert_refused(answer, StatusCode.INVALID_ARGUMENT, str(count))
+
+
+# ---- TransactMany
+
+
+def many(*transactions: tm.TransactRequest, shard: int = 0) -> tm.TransactManyRequest:
+    return tm.TransactManyRequest(shard=shard, transactions=transactions)
+
+
+def test_each_of_many_is_by_itself(wire: WireClient) -> None:
+    (version,) = write(wire, put(b"m/there", b"1"))
+    answers = call(
+        wire,
+        "TransactMany",
+        many(
+            transaction(put_of(b"m/a", b"a"), delete_of(b"m/never")),
+            transaction(put_of(b"m/b", b"b"), **{"m/there": -1}),
+            transaction(put_of(b"")),
+            transaction(put_of(b"m/c", b"c", session_id=999_999)),
+            transaction(),
+            transaction(put_of(b"m/d", b"d"), **{"m/there": version, "m/a": -1}),
+            transaction(put_of(b"m/e", b"e"), **{"m/there": version}),
+        ),
+    ).only.answers
+    assert [each.WhichOneof("answer") for each in answers] == [
+        "response",
+        "response",
+        "response",
+        "refused",
+        "refused",
+        "response",
+        "response",
+    ]
+    applied = [bool(each.response.results) for each in answers]
+    assert applied == [True, False, True, False, False, False, True]
+    assert [failed.key for failed in answers[1].response.failed] == [b"m/there"]
+    assert [failed.key for failed in answers[5].response.failed] == [b"m/a"], "it was put by the first one"
+    found = [value_of(wire, key) for key in (b"m/a", b"m/b", b"m/c", b"m/d", b"m/e")]
+    assert found == [b"a", None, None, None, b"e"]
+
+
+def test_what_is_refused_among_many_is_refused_alone_with_a_reason(wire: WireClient, witness: Witness) -> None:
+    bad = transaction(put_of(b"m/session", session_id=999_999))
+    with witness.nothing_changes():
+        assert call(wire, "TransactMany", many(bad)).only.answers[0].refused
+        assert call(wire, "Transact", bad).status.reasons == ["SESSION_NOT_FOUND"]
+
+
+def test_many_have_a_limit_and_one_shard(wire: WireClient, witness: Witness) -> None:
+    most = limits.TRANSACTIONS_PER_CALL_MAX
+    one = tm.TransactRequest(operations=[delete_of(b"m/none")])
+    assert len(call(wire, "TransactMany", many(*[one] * most)).only.answers) == most
+    elsewhere = tm.TransactRequest(shard=1, operations=[put_of(b"m/else")])
+    with witness.nothing_changes():
+        for request, says in (
+            (many(*[one] * (most + 1)), "TRANSACTIONS_PER_CALL_MAX"),
+            (many(), "from 1 to"),
+            (many(one, elsewhere), "on its shard, 0"),
+        ):
+            assert_refused(call(wire, "TransactMany", request), StatusCode.INVALID_ARGUMENT, says)
 
 
 # ---- IndexScan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import struct
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -30,6 +31,7 @@ from transport_helpers import (
 )
 
 from metastore.server.transport import Call, GrpcServer, TransportError
+from metastore.server.transport.server import STREAMS_PER_CONNECTION_MAX
 
 FOREVER_S = 3_600.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -162,6 +164,42 @@ def test_callbacks_that_block_do_not_stop_other_calls(blocked: int) -> None:
         assert not any(future.done() for future in futures)
         gate.set()
         assert [future.result(timeout=WITHIN_S) for future in futures] == [b"late"] * blocked
+
+
+def test_a_connection_keeps_back_the_calls_beyond_its_bound_and_none_is_refused() -> None:
+    bound, count = 2, 7
+    gate = threading.Event()
+    entered: SimpleQueue[Call] = SimpleQueue()
+
+    class Waits(Quiet):
+        def on_message(self, message: bytes) -> None:
+            entered.put(self.call)
+            if gate.is_set():
+                self.call.reply(message)
+
+    with (
+        serving(Waits, options=[("grpc.max_concurrent_streams", bound)]) as running,
+        connected(running) as channel,
+    ):
+        futures = [channel.unary_unary(METHOD).future(b"x") for _ in range(count)]
+        first = [entered.get(timeout=WITHIN_S) for _ in range(bound)]
+        assert channel.unary_unary(METHOD).future(b"x").cancel(), "one that was kept back costs the server nothing"
+        assert entered.empty()
+        gate.set()
+        for call in first:
+            call.reply(b"x")
+        assert [future.result(timeout=WITHIN_S) for future in futures] == [b"x"] * count
+
+
+def test_the_bound_of_a_connection_is_told_to_clients() -> None:
+    with serving(Reply) as running, socket.create_connection(_pair(running.address), WITHIN_S) as connection:
+        connection.sendall(PREFACE + bytes(3) + bytes([SETTINGS]) + bytes(5))
+        received = b""
+        told = struct.pack(">HI", 3, STREAMS_PER_CONNECTION_MAX)
+        while told not in received:
+            more = connection.recv(4096)
+            assert more, "the server ended the connection"
+            received += more
 
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")

@@ -76,6 +76,13 @@ def test_only_what_passes_is_asked_again() -> None:
     assert not judged(grpc.StatusCode.RESOURCE_EXHAUSTED, "", "STORE_FULL", {}).is_passing
 
 
+def test_what_the_server_lacks_is_named() -> None:
+    failure = judged(
+        grpc.StatusCode.UNAVAILABLE, "oxia: resource unavailable", "RESOURCE_UNAVAILABLE", {"cause": "9 points held"}
+    )
+    assert "oxia: resource unavailable: 9 points held: try again later" in str(failure.refusal("HoldPoint"))
+
+
 def test_who_is_not_let_in_is_so_with_everything() -> None:
     assert judged(grpc.StatusCode.UNAUTHENTICATED, "", "", {}).concerns_everybody
     assert not judged(grpc.StatusCode.INVALID_ARGUMENT, "", "", {}).concerns_everybody

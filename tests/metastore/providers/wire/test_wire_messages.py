@@ -150,8 +150,8 @@ def test_the_keys_of_sequences_are_the_server_s() -> None:
     assert request.operations[0].put.partition_key == b"p"
     results = [tidemark_pb2.TransactResult(key=key) for key in (b"s-7", None, None)]
     answer = tidemark_pb2.TransactResponse(results=results)
-    stored = transact_result(answer.SerializeToString(), operations)
+    stored = transact_result(answer, operations)
     assert [result and result.key for result in stored] == ["s-7", "k", None]
     answer.results[0].ClearField("key")
     with pytest.raises(StoreFailed, match="did not tell the key"):
-        transact_result(answer.SerializeToString(), operations)
+        transact_result(answer, operations)

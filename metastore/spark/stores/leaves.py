@@ -1,0 +1,133 @@
+"""The records of a range, cut out of LMDB's pages by the thousand.
+
+LMDB hands out one value at a time, and each becomes an object of Python. Its pages say where all values of a page are,
+so that numpy finds those of many pages at once, and nothing is made of any. `engine.pages` describes the format;
+who reads has a read transaction open as long, so that the pages stay as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy
+
+from metastore.engine.pages import NO_PAGE, Pages, Root
+from metastore.spark.records import Numbers
+
+Block = Any
+"""Pages, as a matrix of bytes."""
+
+FIRST_PAGES = 64
+"""Few at first: how many records are on a page is not known yet."""
+PAGES_MAX = 4096
+"""16 MiB of them."""
+_WORD = 8
+_HEAD_BYTES = 16
+_32_BITS = numpy.uint64((1 << 32) - 1)
+_48_BITS = numpy.uint64((1 << 48) - 1)
+_ELSEWHERE = numpy.uint64(1 << 32)
+
+
+class Found(NamedTuple):
+    """The values of some pages, in the order of their keys."""
+
+    buffer: Any
+    starts: Numbers
+    """Where in the buffer each is."""
+    nodes: Numbers
+    """Where its node is: in front of it and its key."""
+
+    @property
+    def key_starts(self) -> Numbers:
+        """Where in the buffer each key is; it ends where the value starts."""
+        return self.nodes + _WORD
+
+    @property
+    def lengths(self) -> Numbers:
+        """Of the values."""
+        return (_words(self.buffer, self.nodes) & _32_BITS).astype(numpy.int64)
+
+
+class Elsewhere(NamedTuple):
+    """A range with large values, which are on pages of their own: to be read one by one."""
+
+    low: bytes
+    high: bytes
+
+
+class Leaves:
+    """The leaves of an environment, whose pages stay open as long."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        size = pages.page_bytes
+        every = numpy.frombuffer(pages.content, numpy.uint8)
+        self._every = every[: len(every) // size * size].reshape(-1, size)
+
+    def values(self, root: Root, low: bytes, high: bytes, rows: int) -> Iterator[Found | Elsewhere]:
+        """The values of [low, high), about so many at a time."""
+        leaves = self._leaves(root, low, high)
+        start, count = 0, FIRST_PAGES
+        while start < len(leaves):
+            block = self._every[leaves[start : start + count]]
+            places, starts, is_elsewhere = _nodes(block)
+            is_last = start + count >= len(leaves)
+            skipped = bisect_left(self._pages.keys(int(leaves[0])), low) if not start else 0
+            if is_elsewhere.any():
+                yield Elsewhere(
+                    low if not start else self._pages.keys(int(leaves[start]))[0],
+                    high if is_last else self._pages.keys(int(leaves[start + count]))[0],
+                )
+            else:
+                wanted = len(places)
+                if is_last:
+                    keys = self._pages.keys(int(leaves[-1]))
+                    wanted -= len(keys) - bisect_left(keys, high)
+                yield Found(block.reshape(-1), starts[skipped:wanted], places[skipped:wanted])
+            start += count
+            count = max(1, min(PAGES_MAX, rows * count // max(1, len(places))))
+
+    def _leaves(self, root: Root, low: bytes, high: bytes) -> Numbers:
+        """The leaves that may have keys of a range, in order."""
+        if root.page == NO_PAGE or low >= high:
+            return numpy.zeros(0, numpy.int64)
+        pages = numpy.array([root.page])
+        for _ in range(root.depth - 1):
+            # What the first key of a branch is, does not count.
+            first = self._pages.keys(int(pages[0]))
+            last = self._pages.keys(int(pages[-1]))
+            behind = len(last) - bisect_left(last, high, 1)
+            pages = _below(self._every[pages])
+            pages = pages[bisect_right(first, low, 1) - 1 : len(pages) - behind]
+        return pages
+
+
+def _places(block: Block) -> Numbers:
+    """Where in a block each node is, in the order of the keys."""
+    counts = (block[:, 12:14].copy().view("<u2").reshape(-1).astype(numpy.int64) - _HEAD_BYTES) // 2
+    most = int(counts.max(initial=0))
+    places = block[:, _HEAD_BYTES : _HEAD_BYTES + 2 * most].copy().view("<u2")
+    is_there = numpy.arange(most) < counts[:, None]
+    starts = numpy.arange(len(block)) * block.shape[1]
+    return (places + starts[:, None])[is_there]
+
+
+def _words(block: Block, places: Numbers) -> Any:
+    """The eight bytes with which each node begins."""
+    data = block.reshape(-1)
+    return numpy.ndarray((len(data) - _WORD + 1,), "<u8", data, 0, (1,))[places]
+
+
+def _below(block: Block) -> Numbers:
+    """The pages below the nodes of branches."""
+    return (_words(block, _places(block)) & _48_BITS).astype(numpy.int64)
+
+
+def _nodes(block: Block) -> tuple[Numbers, Numbers, Any]:
+    """Of leaves: where each node is, where its value is, and whether that is on pages of its own."""
+    places = _places(block)
+    words = _words(block, places)
+    key_bytes = (words >> numpy.uint64(48)).astype(numpy.int64)
+    return places, places + _WORD + key_bytes, words & _ELSEWHERE != 0
