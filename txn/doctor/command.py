@@ -52,7 +52,9 @@ def _add_common(parser: argparse.ArgumentParser, repeated: bool = False) -> None
         help=f"the store, of any kind: oxia://, lmdb://, zk://, ... ({DEFAULT_STORE})",
     )
     group.add_argument(
+        "--dialect",
         "--records",
+        dest="records",
         choices=KINDS,
         default=default(KINDS[0]),
         help="whose records the store holds (auto: look)",

@@ -213,14 +213,21 @@ class Host:
         served = self._takeover.find(segment)
         if served is not None:
             return served
-        if segment not in self._chart.descriptors and await self._descriptors.find(segment) is None:
-            raise NoSuchSegment(f"there is no segment {segment!r}: it was deleted, or never created")
         async with self._within(f"{segment!r} is being taken over: ask again"):
             while True:
+                await self._check_there(segment)
                 found = self._look(segment)
                 if found is not None:
                     return found
                 await self._bell.wait()
+
+    async def _check_there(self, segment: str) -> None:
+        """NoSuchSegment if there is none. The chart may be behind: of a segment that was deleted and created anew it
+        shows the end of the one before."""
+        if not self._chart.is_served(segment):
+            found = await self._descriptors.find(segment)
+            if found is None or found.is_deleting:
+                raise NoSuchSegment(f"there is no segment {segment!r}: it was deleted, or never created")
 
     def _look(self, segment: str) -> Segment | None:
         """The segment if it is served here; None if that is not decided yet."""
@@ -236,9 +243,7 @@ class Host:
                 owner.term,
             )
         descriptor = self._chart.descriptors.get(segment)
-        if descriptor is not None:
-            if descriptor.is_deleting:
-                raise NoSuchSegment(f"{segment!r} is being deleted")
+        if descriptor is not None and not descriptor.is_deleting:
             self._check_served(descriptor)
         self._takeover.hurry(segment)
         return None

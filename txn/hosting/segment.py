@@ -138,6 +138,11 @@ class Segment:
             start = log.lengths.oldest if start is InitialPosition.EARLIEST else log.lengths.end
         return Reader(log, self._buffer.visibility, start, is_following=is_following)
 
+    async def catch_up(self) -> None:
+        """Returns when a reader would see all that was committed by now, but for what an open transaction holds up."""
+        self.check()
+        await self._buffer.catch_up()
+
     async def position_of_time(self, time_ms: int) -> Position:
         """A bound behind all that was published before that time."""
         self.check()

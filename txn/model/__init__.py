@@ -6,6 +6,7 @@
     operation    one record for each write or acknowledgement of a transaction
     applied      what a participant leaves when it has carried the outcome out
     aborted      what a segment remembers of an aborted transaction
+    layout       how an operation's value is laid out
     fields       reading the fields of a record
     paths        keys, partitions, index names, secondary keys
     errors       what callers of a transaction see: retriable, abortable, fatal

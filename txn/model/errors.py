@@ -56,6 +56,11 @@ class SegmentUnavailable(TxnRetriable):
 class TxnConflict(TxnAbortable):
     """Another transaction holds what this one wants, or this one was decided already."""
 
+    def __init__(self, message: str, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder
+        """The id of the other one, where that is known."""
+
 
 class TxnTimedOut(TxnAbortable):
     """The deadline has passed."""

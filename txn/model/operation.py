@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from metastore.interface import Index
 from txn.model import paths
 from txn.model.errors import RecordDamaged
-from txn.model.fields import decoded_fields, encoded_fields
+from txn.model.fields import decoded_fields
+from txn.model.layout import ACK, CUMULATIVE, FORMAT, SEVERAL, Laid, laid_out, read_layout
 from txn.model.position import Position
 
-FORMAT = 1
+JSON_FORMAT = 1
+"""That of those which are JSON. New ones are laid out."""
 
 
 class OperationKind(Enum):
@@ -68,31 +69,52 @@ class Operation:
 
     def encode(self) -> bytes:
         """The record's value."""
-        fields: dict[str, Any] = {
-            "format": FORMAT,
-            "kind": self.kind.value,
-            "segment": self.segment,
-            "position": str(self.position),
-            "broker": self.broker,
-            "term": self.term,
-            "written_ms": self.written_ms,
-        }
-        if self.last is not None:
-            fields["last"] = str(self.last)
-        if self.subscription is not None:
-            fields["subscription"] = self.subscription
-        if self.is_cumulative:
-            fields["cumulative"] = True
-        if self.batch:
-            fields["batch"] = list(self.batch)
-        if self.batch_size:
-            fields["batch_size"] = self.batch_size
-        return encoded_fields(fields)
+        is_ack, is_several = self.subscription is not None, self.last is not None
+        flags = ACK * is_ack | CUMULATIVE * self.is_cumulative | SEVERAL * is_several
+        return laid_out(
+            Laid(
+                flags,
+                self.segment,
+                self.subscription or "",
+                self.broker,
+                self.position.ledger,
+                self.position.entry,
+                (self.last or self.position).entry,
+                self.term,
+                self.written_ms,
+                self.batch_size,
+                self.batch,
+            )
+        )
 
     @classmethod
     def decode(cls, value: bytes) -> Operation:
-        """Reads a record's value."""
-        fields = decoded_fields("transaction operation", value, FORMAT)
+        """Reads a record's value, also one of the first format."""
+        return cls._of_layout(value) if value[:1] == bytes([FORMAT]) else cls._of_json(value)
+
+    @classmethod
+    def _of_layout(cls, value: bytes) -> Operation:
+        said = read_layout(value)
+        is_ack, has_last = bool(said.flags & ACK), bool(said.flags & SEVERAL)
+        if (said.subscription and not is_ack) or (said.last_entry != said.first_entry and not has_last):
+            raise RecordDamaged(f"a transaction operation contradicts itself: {value[:200]!r}")
+        return cls(
+            OperationKind.ACK if is_ack else OperationKind.WRITE,
+            said.segment,
+            Position(said.ledger, said.first_entry),
+            Position(said.ledger, said.last_entry) if has_last else None,
+            said.subscription if is_ack else None,
+            bool(said.flags & CUMULATIVE),
+            said.batch,
+            said.batch_size,
+            said.broker,
+            said.term,
+            said.written_ms,
+        )
+
+    @classmethod
+    def _of_json(cls, value: bytes) -> Operation:
+        fields = decoded_fields("transaction operation", value, JSON_FORMAT)
         try:
             last = fields.maybe_text("last")
             return cls(

@@ -9,6 +9,7 @@ secondary key finds the segment `s` and not the segment `s-1`. A sequence stands
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from metastore.interface import Range, children_of
@@ -28,9 +29,16 @@ BY_FINAL_STATE = "txn-by-final-state"
 ABORTED_BY_POSITION = "txn-aborted-by-position"
 SEGMENTS_BY_NAME = "segments-by-name"
 
+NAMES_KEPT = 4096
+"""Of escaped names, in memory."""
 
+
+@lru_cache(NAMES_KEPT)
 def escaped(name: str) -> str:
-    """A name as a part of a key: no slash, no colon, nothing that could end the part."""
+    """A name as a part of a key: no slash, no colon, nothing that could end the part.
+
+    Every operation asks for that of its segment, so the last ones are remembered.
+    """
     return quote(name, safe="")
 
 

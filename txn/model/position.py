@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from txn.model.errors import RecordDamaged
 
 _TEXT = re.compile(r"(0|[1-9][0-9]{0,18}):(0|[1-9][0-9]{0,18})")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """A ledger, which is one owner's stretch of the segment's log, and an entry in it. Ledgers only grow."""
+class Position(NamedTuple):
+    """A ledger, which is one owner's stretch of the segment's log, and an entry in it. Ledgers only grow.
+
+    A tuple, as every value of which each message has its own: it is made, compared and hashed without Python code.
+    """
 
     ledger: int
     entry: int

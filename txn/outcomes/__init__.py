@@ -27,6 +27,6 @@ Start reading at followed.py.
 
 from txn.outcomes.followed import Followed, Known
 from txn.outcomes.headers import OpenHeaders
-from txn.outcomes.outcomes import FOLLOWED_MAX, Measures, Outcomes
+from txn.outcomes.outcomes import FOLLOWED_MAX, Measures, Outcomes, looked
 
-__all__ = ["FOLLOWED_MAX", "Followed", "Known", "Measures", "OpenHeaders", "Outcomes"]
+__all__ = ["FOLLOWED_MAX", "Followed", "Known", "Measures", "OpenHeaders", "Outcomes", "looked"]

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from metastore.coordination import Backoff, Pace, View
-from metastore.interface import MetadataStore, Record, Retriable, exactly
+from metastore.interface import MetadataStore, Record, Retriable, StoreError, exactly
 from txn.model import paths
 from txn.model.errors import RecordDamaged, SegmentUnavailable, TooManyOpenTransactions
 from txn.model.ids import TxnId
@@ -109,6 +109,15 @@ class Outcomes:
         if following.look is not None:
             following.look.cancel()
         following.fail(error)
+
+    async def look_now(self, followed: Followed) -> Known:
+        """What the header says now, which the watch may be yet to tell. Raises what the store raises, RecordDamaged."""
+        key = paths.header_key(followed.txn_id)
+        record = await self._store.get(key, partition_key=paths.partition(followed.txn_id))
+        known, following = Known.of_record(record), self._following.get(key)
+        if following is not None and not following.is_decided:
+            self._learn(following, record)
+        return known
 
     # -- the watch
 
@@ -205,3 +214,14 @@ class Outcomes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+async def looked(followed: Followed, now: Outcomes | None = None) -> Known:
+    """What is known of a transaction; with `now` what its header says at this moment.
+
+    SegmentUnavailable if the store does not say.
+    """
+    try:
+        return await (followed.known() if now is None else now.look_now(followed))
+    except StoreError as error:
+        raise SegmentUnavailable(f"whether {followed.txn_id} is open cannot be learned: {error}") from error

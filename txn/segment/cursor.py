@@ -26,6 +26,10 @@ CURSOR_BYTES_MAX = 512 << 10
 """What an encoded cursor may take, estimated from above; every store takes records of that size."""
 BATCH_SIZE_MAX = 100_000
 """Messages of one entry."""
+ERA_MAX = (1 << 63) - 1
+ERAS_OF_TERM_BITS = 32
+"""An owner of the segment numbers the eras that it begins from its term on, shifted by so many bits: so no era that one
+began, and could not write down, is taken for another's."""
 
 _CURSOR_BYTES = 200
 _POSITION_BYTES = 42
@@ -94,6 +98,8 @@ class CursorState:
     """Behind the mark, in order, with something between them."""
     batches: Mapping[Position, BatchBits] = field(default_factory=dict)
     """Entries that are acknowledged in part, neither before the mark nor in a range."""
+    era: int = 0
+    """Grows whenever messages come that were withheld, or were acknowledged: an abort, a seek. See `pending`."""
 
     def acknowledge(self, acks: Iterable[Ack], lengths: LedgerLengths) -> CursorState:
         """The cursor once all of these are acknowledged as well. CursorTooLarge if it would not fit into a record.
@@ -114,7 +120,7 @@ class CursorState:
                 mark = max(mark, behind if is_whole else position)
             elif is_whole:
                 ranges.append(AckedRange(position, behind))
-        return _normalised(mark, ranges, batches, lengths)
+        return _normalised(mark, ranges, batches, lengths, self.era)
 
     def merge(self, other: CursorState, lengths: LedgerLengths) -> CursorState:
         """What one of the two, or both together, acknowledge."""
@@ -122,11 +128,16 @@ class CursorState:
         for position, bits in other.batches.items():
             batches[position] = _joined(position, batches.get(position), bits)
         whole = [AckedRange(each, Position(each.ledger, each.entry + 1)) for each in batches if batches[each].is_whole]
-        return _normalised(max(self.mark, other.mark), [*self.ranges, *other.ranges, *whole], batches, lengths)
+        ranges = [*self.ranges, *other.ranges, *whole]
+        return _normalised(max(self.mark, other.mark), ranges, batches, lengths, max(self.era, other.era))
 
     def normalise(self, lengths: LedgerLengths) -> CursorState:
         """The same, by what is known now: when a ledger is closed, or trimmed, neighbours are found."""
-        return _normalised(self.mark, list(self.ranges), dict(self.batches), lengths)
+        return _normalised(self.mark, list(self.ranges), dict(self.batches), lengths, self.era)
+
+    def next_era(self, term: int) -> int:
+        """The era that an owner of this term begins next."""
+        return max(self.era + 1, term << ERAS_OF_TERM_BITS)
 
     def is_acknowledged(self, position: Position, index: int | None = None) -> bool:
         """Whether an entry is, as a whole; or one message of it."""
@@ -153,6 +164,8 @@ class CursorState:
             fields["batches"] = [
                 [str(position), size, f"{bits:x}"] for position, (size, bits) in sorted(self.batches.items())
             ]
+        if self.era:
+            fields["era"] = self.era
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -167,7 +180,7 @@ class CursorState:
                 Position.parse(position): BatchBits(int(size), int(bits, 16))
                 for position, size, bits in fields.get("batches", ())
             }
-            state = cls(Position.parse(fields["mark"]), ranges, batches)
+            state = cls(Position.parse(fields["mark"]), ranges, batches, int(fields.get("era", 0)))
         except (KeyError, ValueError, TypeError) as error:
             raise RecordDamaged(f"a cursor says {value[:200]!r}: {error!r}") from error
         state._check()
@@ -175,6 +188,8 @@ class CursorState:
 
     def _check(self) -> None:
         """RecordDamaged unless it is something that `_normalised` could have made."""
+        if not 0 <= self.era <= ERA_MAX:
+            raise RecordDamaged(f"a cursor's era: {self.era}")
         bounds = [self.mark, *(bound for each in self.ranges for bound in each)]
         if any(left >= right for left, right in pairwise(bounds)):
             raise RecordDamaged(f"a cursor's ranges are not in order: {bounds[:10]}")
@@ -196,7 +211,11 @@ def _joined(position: Position, known: BatchBits | None, more: BatchBits) -> Bat
 
 
 def _normalised(
-    mark: Position, ranges: list[AckedRange], batches: dict[Position, BatchBits], lengths: LedgerLengths
+    mark: Position,
+    ranges: list[AckedRange],
+    batches: dict[Position, BatchBits],
+    lengths: LedgerLengths,
+    era: int,
 ) -> CursorState:
     """The one form in which the same is always said."""
     mark = lengths.ceiling(mark)
@@ -208,7 +227,7 @@ def _normalised(
             joined[-1] = AckedRange(joined[-1].start, max(joined[-1].end, end))
         elif start < end:
             joined.append(AckedRange(start, end))
-    whole = CursorState(mark, tuple(joined))
+    whole = CursorState(mark, tuple(joined), era=era)
     state = replace(whole, batches={each: batches[each] for each in batches if not whole.is_acknowledged(each)})
     _check_size(state)
     return state

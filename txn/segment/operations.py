@@ -139,18 +139,19 @@ class OperationRecords:
         """Removes what was put; raises what went wrong, if anything did, and what is worst first."""
         try:
             for batch in _portions(stored, CALLS_AT_ONCE_MAX):
-                await _all_done(self._take_one_back(txn_id, each) for each in batch)
+                await _all_done(self.take_back(txn_id, each.key, each.version.version_id) for each in batch)
         except StoreError as error:
             raise OutcomeUnknown(f"operations of {txn_id} were put and could not be taken back: {error}") from error
         for failure in sorted(failures, key=lambda each: not isinstance(each, OutcomeUnknown)):
             raise failure
 
-    async def _take_one_back(self, txn_id: TxnId, stored: PutResult) -> None:
-        """The key of a record that is gone may be given again, to another owner's intent: only one's own is removed."""
+    async def take_back(self, txn_id: TxnId, key: str, version_id: int) -> None:
+        """Removes a record that nobody acts on, if it is still there.
+
+        The key of one that is gone may be given again, to another owner's intent: only that very record is removed.
+        """
         try:
-            await self._store.delete(
-                stored.key, expected=stored.version.version_id, partition_key=paths.partition(txn_id)
-            )
+            await self._store.delete(key, expected=version_id, partition_key=paths.partition(txn_id))
         except UnexpectedVersion:
             return
 

@@ -219,7 +219,9 @@ def test_pulsars_records_are_recognised(own: Doctor) -> None:
     assert (figures["open"], figures["committed"], figures["aborted"]) == (2, 1, 1)
     [horizon, *_] = own.json("why", rows[0]["segments"][0])
     assert (horizon["horizon"], horizon["transaction"]) == ("held", "1_1")
-    assert own.json("list", "--records", "tidemark") == []
+    assert [row["transaction"] for row in own.json("list", "--dialect", "pulsar")] == ["1_1", "0_1"]
+    assert own.json("show", "1_1", "--dialect", "pulsar")[0]["type"] == "header"
+    assert own.json("list", "--records", "tidemark") == own.json("list", "--dialect", "tidemark") == []
 
 
 def test_odd_records_are_named_behind_the_answer(own: Doctor) -> None:

@@ -40,18 +40,14 @@ POINTS = [
     "txn.settle.aborted.after",
     "txn.settle.cursor.before",
     "txn.settle.cursor.after",
+    "txn.settle.era.after",
     "txn.cursor.write.before",
     "txn.cursor.write.after",
     "txn.settle.operations.before",
     "txn.settle.operations.after",
 ]
-ONLY_COMMIT = {
-    "txn.settle.cursor.before",
-    "txn.settle.cursor.after",
-    "txn.cursor.write.before",
-    "txn.cursor.write.after",
-}
-ONLY_ABORT = {"txn.settle.aborted.before", "txn.settle.aborted.after"}
+ONLY_COMMIT = {"txn.settle.cursor.before", "txn.settle.cursor.after"}
+ONLY_ABORT = {"txn.settle.aborted.before", "txn.settle.aborted.after", "txn.settle.era.after"}
 
 
 class Death(Faults):
@@ -78,7 +74,9 @@ async def mortal_hosts(
     made = []
     for _ in range(count):
         death = Death()
-        logs = None if root is None else {local_place_of(root, Pace()): LocalLogs(root, faults=death)}
+        logs = None
+        if root is not None:
+            logs = {local_place_of(root, Pace()): LocalLogs(root, faults=death, threads=world.threads())}
         death.host = RunningHost(world, logs, death)
         made.append(await death.host.start())
     return made

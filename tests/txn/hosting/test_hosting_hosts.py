@@ -59,6 +59,35 @@ def test_a_segment_is_served_by_one_and_the_others_say_who() -> None:
     run(scenario)
 
 
+def test_a_segment_that_was_created_anew_is_not_said_to_be_gone_by_who_has_not_heard_of_that() -> None:
+    async def scenario(world: World) -> None:
+        made = await hosts(world, 2)
+        client = Client(world, made)
+        await client.create(S)
+        before = await made[0].host.begin_deletion(S)
+        await client.delete(S)
+        await client.create(S)
+        owner = await client.owner(S)
+        (other,) = [each for each in made if each is not owner]
+        chart = other.host._chart
+        now = chart.descriptors[S], chart.owners[S]
+        chart._descriptors[S] = before
+        del chart._owners[S]
+        asking = other.process.start(other.host.get(S))
+        await settle()
+        assert not asking.done()
+        chart._descriptors[S], chart._owners[S] = now
+        other.host._bell.ring()
+        with pytest.raises(OwnedElsewhere, match=owner.name):
+            await asking
+        await client.delete(S)
+        chart._descriptors[S] = before
+        with pytest.raises(NoSuchSegment):
+            await other.host.get(S)
+
+    run(scenario)
+
+
 @every_kind
 def test_a_segment_that_nobody_has_is_had_by_who_is_asked(lacks: tuple[str, ...]) -> None:
     async def scenario(world: World) -> None:
@@ -211,7 +240,7 @@ def test_a_local_segment_is_taken_over_on_its_machine_only(is_killed: bool, tmp_
     async def scenario(world: World) -> None:
         root = tmp_path / "segments"
         place = local_place_of(root, Pace(random=random.Random(1)))
-        near = [await RunningHost(world, {place: LocalLogs(root)}).start() for _ in range(2)]
+        near = [await RunningHost(world, {place: LocalLogs(root, threads=world.threads())}).start() for _ in range(2)]
         (far,) = await hosts(world, 1)
         client = Client(world, [*near, far])
         await client.create(S, place)
@@ -241,7 +270,7 @@ def test_a_local_log_that_a_frozen_owner_holds_is_had_as_soon_as_it_lets_go(tmp_
     async def scenario(world: World) -> None:
         root = tmp_path / "segments"
         place = local_place_of(root, Pace())
-        made = [await RunningHost(world, {place: LocalLogs(root)}).start() for _ in range(2)]
+        made = [await RunningHost(world, {place: LocalLogs(root, threads=world.threads())}).start() for _ in range(2)]
         client = Client(world, made)
         await client.create(S, place)
         await client.send(S, "one")

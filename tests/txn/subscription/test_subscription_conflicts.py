@@ -64,7 +64,7 @@ def test_conflicts_are_those_of_the_messages(script: list[tuple[TxnId | None, Ac
                 if txn_id is None:
                     cursor = cursor.acknowledge([step], LENGTHS)
                 else:
-                    pending.hold(txn_id, pending.judge(txn_id, [step], cursor, 0))
+                    pending.hold(txn_id, pending.judge(txn_id, [step], cursor, 0), Claims())
         _compare(pending, cursor, model)
 
 
@@ -94,7 +94,7 @@ def _compare(pending: PendingAcks, cursor: CursorState, model: AcksModel) -> Non
 def _held(pending: PendingAcks, txn_id: TxnId) -> list[Ack]:
     claims = pending.let_go(txn_id)
     found = list(claims.acks())
-    pending.hold(txn_id, found)
+    pending.hold(txn_id, found, Claims())
     return found
 
 
@@ -120,7 +120,7 @@ ONE, OTHER = TXNS[0], TXNS[1]
 def test_of_two_that_meet_the_second_is_refused_in_either_order(first: Ack, second: Ack, meets: bool) -> None:
     for one, other in ((first, second), (second, first)):
         pending = PendingAcks()
-        pending.hold(ONE, pending.judge(ONE, [one], CursorState(), 0))
+        pending.hold(ONE, pending.judge(ONE, [one], CursorState(), 0), Claims())
         assert pending.judge(ONE, [one], CursorState(), 0) == [], "one's own again is nothing new"
         assert may_acknowledge(pending, OTHER, other, CursorState()) != meets
         assert may_acknowledge(pending, None, other, CursorState()) != meets
@@ -139,7 +139,7 @@ def test_what_is_acknowledged_for_good_is_nobodys_in_a_transaction() -> None:
 def test_a_transaction_holds_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_module, "CLAIMS_MAX", 3)
     pending = PendingAcks()
-    pending.hold(ONE, pending.judge(ONE, [Ack(each) for each in ENTRIES[:3]], CursorState(), 0))
+    pending.hold(ONE, pending.judge(ONE, [Ack(each) for each in ENTRIES[:3]], CursorState(), 0), Claims())
     with pytest.raises(TxnError, match="CLAIMS_MAX"):
         pending.judge(ONE, [Ack(ENTRIES[3])], CursorState(), 0)
     assert pending.judge(ONE, [Ack(ENTRIES[2])], CursorState(), 0) == []
@@ -153,7 +153,7 @@ def test_room_in_the_cursor_is_reserved_and_rows_take_little_of_it() -> None:
     assert row.share(Position(1, 3)) == WHOLE
     pending = PendingAcks()
     many = [Ack(Position(1, 2 * entry)) for entry in range(CURSOR_BYTES_MAX // 88 - 10)]
-    pending.hold(ONE, pending.judge(ONE, many, CursorState(), 0))
+    pending.hold(ONE, pending.judge(ONE, many, CursorState(), 0), Claims())
     with pytest.raises(CursorTooLarge):
         pending.judge(OTHER, [Ack(Position(1, 2 * entry + 100_001)) for entry in range(20)], CursorState(), 0)
     pending.let_go(ONE)

@@ -10,7 +10,7 @@ from subscription_world import EXCLUSIVE, KEY_SHARED, SHARED, Owner, run_owned, 
 from support.world import World, running, settle
 from txn.model.position import Position
 from txn.segment.entry import Entry, pack_hashes
-from txn.segment.subscription import Consumer, Subscription, SubscriptionKind, values
+from txn.segment.subscription import Assigned, Consumer, Subscription, SubscriptionKind, values
 from txn.segment.subscription.delays import LOOK_S
 
 unordered = pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
@@ -56,6 +56,19 @@ def test_where_order_is_kept_it_comes_at_once(kind: SubscriptionKind) -> None:
         positions = await delayed(world, owner, 5_000, 0, 1_000)
         assert await taken(joined(subscription, kind)) == positions
         assert not owner.process.sleeper.slept
+
+    run_owned(scenario)
+
+
+def test_who_share_a_segment_by_a_division_of_its_topic_keep_order_and_do_not_wait() -> None:
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        positions = await delayed(world, owner, 5_000, 0, 1_000)
+        alone = joined(subscription, KEY_SHARED)
+        assert await taken(alone) == [positions[1]]
+        await alone.close()
+        consumer = subscription.attach("one", KEY_SHARED, assigned=Assigned(1, 1))
+        assert await taken(consumer) == positions
 
     run_owned(scenario)
 

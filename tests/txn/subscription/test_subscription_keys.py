@@ -5,11 +5,26 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from subscription_world import KEY_SHARED, Owner, abort, begin, commit, part, run_owned, stored, take_all, taken, whole
+from subscription_world import (
+    KEY_SHARED,
+    Owner,
+    abort,
+    begin,
+    commit,
+    part,
+    records,
+    run_owned,
+    stored,
+    take_all,
+    taken,
+    whole,
+)
 
 from support.vectors import cases
 from support.world import World, settle
+from txn.model import paths
 from txn.model.errors import TxnConflict
+from txn.model.operation import Operation
 from txn.model.position import Position
 from txn.segment.cursor import Ack, BatchBits
 from txn.segment.entry import Entry, pack_hashes
@@ -23,7 +38,7 @@ from txn.segment.subscription import (
     Subscription,
     values,
 )
-from txn.segment.subscription.keys import parts_of, spread
+from txn.segment.subscription.keys import GAP_ENTRIES_MAX, parts_of, spread
 
 STARTS = (0, 0x4000, 0x8000, 0xC000)
 
@@ -133,6 +148,31 @@ def test_a_whole_entry_is_only_acknowledged_by_who_has_something_of_it() -> None
     run_owned(scenario)
 
 
+@pytest.mark.parametrize("lacks", [(), ("transact",)])
+def test_messages_that_are_named_are_acknowledged_whoever_has_them_by_now(lacks: tuple[str, ...]) -> None:
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        one = joined(subscription, "a")
+        (batch,) = await owner.append(keyed(0, 3, 1, 3))
+        assert await masks(one) == [(batch, None)]
+        await one.close()  # its stream has broken, with an acknowledgement of all four on its way
+        one, other = joined(subscription, "a"), joined(subscription, "b")
+        assert await masks(one) == [(batch, 0b1010)]
+        txn_id = await begin(world, 1)
+        await subscription.acknowledge(part(batch, 0, 1, 2, 3), txn_id, one)
+        (key,) = await records(world)
+        record = await world.process().store.get(key, partition_key=paths.partition(txn_id))
+        assert record is not None
+        assert Operation.decode(record.value or b"").batch == ()
+        with pytest.raises(TxnConflict):
+            await subscription.acknowledge(part(batch, 1, 3), await begin(world, 2), other)
+        await commit(world, txn_id)
+        assert (await stored(world)).mark == owner.log.lengths.end
+        assert subscription.stats.unacked == 0
+
+    run_owned(scenario, lacks)
+
+
 def test_all_have_to_name_the_same_buckets() -> None:
     async def scenario(world: World, owner: Owner) -> None:
         subscription = await owner.create()
@@ -161,7 +201,10 @@ def test_a_bucket_that_moves_is_withheld_until_what_was_given_of_it_is_acknowled
         assert await taken(one) == [new[2]]
         await subscription.acknowledge(whole([old[1]]))
         assert await taken(other) == []
-        await subscription.acknowledge(whole([old[2]]), await begin(world, 1))
+        txn_id = await begin(world, 1)
+        await subscription.acknowledge(whole([old[2]]), txn_id)
+        assert await taken(other) == []
+        await commit(world, txn_id)
         assert await taken(other) == [new[0]]
 
     run_owned(scenario)
@@ -267,6 +310,23 @@ def test_a_slow_consumer_holds_up_nobody_else_until_too_much_waits(monkeypatch: 
         slow.permit(3)
         assert await taken(fast) == fasts
         assert await taken(slow) == slows
+
+    run_owned(scenario)
+
+
+def test_what_waits_among_what_others_have_is_read_together() -> None:
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        fast, slow = joined(subscription, "a", 1_000), joined(subscription, "b", permits=0)
+        near = await owner.append(*(keyed(number % len(STARTS)) for number in range(200)))
+        await owner.append(*(keyed(0) for _ in range(2 * GAP_ENTRIES_MAX)))
+        far = await owner.append(*(keyed(3) for _ in range(2)))
+        others = len(near) // 2
+        assert len(await take_all(fast)) == len(near) - others + 2 * GAP_ENTRIES_MAX
+        asked, taken_by_slow = owner.sight.asked, [each for at, each in enumerate(near) if at % len(STARTS) >= 2]
+        slow.permit(1_000)
+        assert await taken(slow) == taken_by_slow + far
+        assert owner.sight.asked - asked == 2, "one read for each place where something waits"
 
     run_owned(scenario)
 

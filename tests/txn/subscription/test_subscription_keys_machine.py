@@ -1,7 +1,7 @@
 """Key-shared consumers that come and go, refuse, acknowledge in transactions and without, beside a model.
 
 Every message is with one consumer at a time, the one that has its bucket; of each bucket all come in order; nothing is
-lost.
+lost. Nobody is given what lies behind something that a transaction holds, but who has acknowledged that.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ class KeysMachine(RuleBasedStateMachine):
         self.sizes: dict[Position, int] = {}
         self.acknowledged: set[Message] = set()
         self.held: dict[TxnId, set[Message]] = {}
+        self.acknowledged_by: dict[Message, Member] = {}
+        """Of what transactions hold."""
+        self.late: set[Message] = set()
+        """What somebody has had and did not acknowledge while he had it."""
         self.members: list[Member] = []
         self.begun = 0
         self.came = 0
@@ -132,6 +136,7 @@ class KeysMachine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         member = data.draw(st.sampled_from(self.members))
         self.members.remove(member)
+        self.late.update(member.has)
         self.do(member.consumer.close())
         self.do(settle())
 
@@ -139,6 +144,7 @@ class KeysMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         async def work() -> None:
             self.members.clear()
+            self.acknowledged_by.clear()
             await self.owner.die()
             self.owner = await Owner.take(self.world)
             self.subscription = await self.owner.recover()
@@ -163,12 +169,23 @@ class KeysMachine(RuleBasedStateMachine):
             bucket = self.buckets[message]
             assert message not in self.acknowledged
             assert not any(message in held for held in self.held.values())
+            assert not self._is_withheld(message, member), "behind what somebody else may have back"
             # It is nobody else's; and what this consumer has of the bucket behind it comes again after it.
             assert not any(message in other.has for other in self.members if other is not member)
             others = [other for other in self.members if other is not member]
             assert not any(self.buckets[each] == bucket for other in others for each in other.has), "moved too soon"
             member.has = [each for each in member.has if self.buckets[each] != bucket or each < message]
         member.has += given
+
+    def _is_withheld(self, message: Message, member: Member) -> bool:
+        """Whether somebody else has acknowledged something of its bucket, no later, in a transaction."""
+        return any(
+            self.buckets[each] == self.buckets[message]
+            and each[0] <= message[0]
+            and self.acknowledged_by.get(each) is not member
+            for held in self.held.values()
+            for each in held
+        )
 
     # -- acknowledging
 
@@ -195,6 +212,32 @@ class KeysMachine(RuleBasedStateMachine):
             self.acknowledged.update(own)
         else:
             self.held[txn_id].update(own)
+            self.acknowledged_by.update(dict.fromkeys(own, member))
+
+    @precondition(lambda self: self.late - self.acknowledged)
+    @rule(data=st.data())
+    def acknowledge_late(self, data: st.DataObject) -> None:
+        """Whoever had it has it no longer: it waits, for a consumer or with one, or somebody else has taken it."""
+        message = data.draw(st.sampled_from(sorted(self.late - self.acknowledged)))
+        position, index = message
+        txn_id = data.draw(st.sampled_from([None, *self.held]))
+        ack = Ack(position, batch=(index,), batch_size=self.sizes[position])
+        try:
+            self.do(self.subscription.acknowledge([ack], txn_id))
+        except TxnConflict:
+            assert any(message in held for held in self.held.values()), "refused for nothing"
+            return
+        finally:
+            self.do(settle())
+        has_it = [member for member in self.members if message in member.has]
+        for member in has_it:
+            member.has.remove(message)
+        if txn_id is None:
+            self.acknowledged.add(message)
+        elif message not in self.held[txn_id]:
+            self.held[txn_id].add(message)
+            self.acknowledged_by.pop(message, None)
+            self.acknowledged_by.update((message, member) for member in has_it)
 
     @precondition(lambda self: any(member.has for member in self.members))
     @rule(data=st.data())
@@ -208,6 +251,7 @@ class KeysMachine(RuleBasedStateMachine):
 
         buckets = {self.buckets[each] for each in member.has if each[0] == position}
         self.do(work())
+        self.late.update(member.has)
         member.has = [each for each in member.has if self.buckets[each] not in buckets or each[0] < position]
 
     @precondition(lambda self: len(self.held) < 3)
@@ -252,7 +296,8 @@ class KeysMachine(RuleBasedStateMachine):
                 waiting.add(bucket)
         for message in free:
             bucket = self.buckets[message]
-            is_there = message in self.members[places[bucket]].has
+            owner = self.members[places[bucket]]
+            is_there = message in owner.has or self._is_withheld(message, owner)
             assert is_there or bucket in waiting, f"{message} of bucket {bucket} is with nobody"
         for member in self.members:
             by_bucket: dict[int, list[Message]] = {}

@@ -210,7 +210,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         await self._replace_owner()
         found = await take_all(self.subscription.attach("fresh", EXCLUSIVE))
         assert [delivery.position for delivery in found] == self.model.to_deliver()
-        for position, _, _, share, _ in found:
+        for position, _, _, share, _, _ in found:
             done = {index for index in range(self.sizes[position]) if share and share.bits >> index & 1}
             assert done == {index for at, index in self.model.acknowledged if at == position}
         assert await records(self.world) == []

@@ -211,13 +211,78 @@ def test_h12_a_record_that_comes_when_all_is_over_is_removed(lacks: tuple[str, .
         await subscription.acknowledge(whole(positions[1:]), txn_id)
         lost.arrive()
         await settle()
-        assert len(await records(world)) == 2
-        with pytest.raises(TxnConflict):
-            await subscription.acknowledge(whole(positions[:1]), await begin(world, 2))
+        assert len(await records(world)) == 1
         await abort(world, txn_id)
         assert await records(world) == []
         assert await taken(subscription.attach("one", SHARED)) == positions
         await owner.die()
+
+    run_owned(scenario, lacks)
+
+
+@every_store
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_record_that_comes_behind_a_takeover_promises_nothing(lacks: tuple[str, ...], is_committed: bool) -> None:
+    """Else its transaction would be told that it has what another one got meanwhile, and both would commit."""
+
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        positions = await owner.publish(2)
+        late, other = await begin(world, 1), await begin(world, 2)
+        gate = owner.process.script.hold("put" if lacks else "transact", prefix="/txn-op/")
+        asked = owner.process.start(subscription.acknowledge(whole(positions[:1]), late))
+        await gate.arrived()
+        await owner.grant.release()
+        successor = await Owner.take(world)
+        after = await successor.recover()
+        await after.acknowledge(whole(positions[:1]), other)
+        if is_committed:
+            await commit(world, other)
+        gate.release()
+        with pytest.raises(SegmentUnavailable, match="not known"):
+            await asked
+        await settle()
+        with pytest.raises(TxnConflict):
+            await after.acknowledge(whole(positions[:1]), late)
+        await after.acknowledge(whole(positions[1:]), late)
+        assert len(await records(world)) == (1 if is_committed else 2)
+        await successor.die()
+        last = await Owner.take(world)
+        found = await last.recover()
+        with pytest.raises(TxnConflict):
+            await found.acknowledge(whole(positions[:1]), late)
+        await abort(world, late)
+        if not is_committed:
+            await commit(world, other)
+        assert await records(world) == []
+        assert await taken(found.attach("one", SHARED)) == positions[1:]
+        await last.die()
+
+    run_owned(scenario, lacks)
+
+
+@every_store
+def test_a_deposed_owner_leaves_the_records_of_the_next_one_alone(lacks: tuple[str, ...]) -> None:
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        positions = await owner.publish(2)
+        txn_id = await begin(world, 1)
+        lost = owner.process.script.lose("put" if lacks else "transact", prefix="/txn-op/")
+        with pytest.raises(SegmentUnavailable, match="not known"):
+            await subscription.acknowledge(whole(positions[:1]), txn_id)
+        await owner.grant.release()
+        successor = await Owner.take(world)
+        after = await successor.recover()
+        kept = successor.process.script.hold("transact" if not lacks else "put", prefix=paths.cursors_path(SEGMENT))
+        await after.acknowledge(whole(positions[:1]), txn_id)
+        await commit(world, txn_id)  # the one before hears of it first, and its put never comes
+        assert len(await records(world)) == 1
+        kept.release()
+        await settle()
+        assert (await stored(world)).is_acknowledged(positions[0])
+        assert await records(world) == []
+        lost.arrive()
+        await successor.die()
 
     run_owned(scenario, lacks)
 

@@ -15,7 +15,7 @@ from txn.model.errors import SegmentUnavailable, TooManyOperations, TxnError
 from txn.model.header import TxnState
 from txn.model.ids import TxnId
 from txn.model.position import Position
-from txn.outcomes import Outcomes
+from txn.outcomes import Outcomes, looked
 from txn.segment.buffer.aborted import AbortedRecords
 from txn.segment.buffer.horizon import Horizon
 from txn.segment.buffer.line import Line, Sending, UnderWay, refusal
@@ -222,6 +222,24 @@ class TransactionBuffer:
     def _note_confirmed(self, bound: Position) -> None:
         self._snapshots.note_confirmed(bound)
         self.visibility.ring()
+
+    async def catch_up(self) -> None:
+        """Returns when whatever was committed by now may be read, but for what lies behind an open transaction.
+
+        Whoever was told of a commit may come before the watch has told the owner. So the headers of those that hold
+        the horizon are looked at, the oldest first, up to the first that is open.
+        """
+        end = self._log.lengths.end
+        while (first := self._horizon.first) is not None and first < end:
+            oldest = self._horizon.oldest
+            assert oldest is not None
+            participation = self._participations.get(oldest)
+            assert participation is not None, f"{oldest} holds the horizon and takes no part"
+            known = await looked(participation.followed, self._means.outcomes)
+            self._require_running()
+            if known.is_open:
+                return
+            await self.visibility.wait_let_go(oldest)
 
     # -- transactions
 

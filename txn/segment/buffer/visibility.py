@@ -69,6 +69,13 @@ class Visibility:
                 return False
             await self._moved.wait()
 
+    async def wait_let_go(self, txn_id: TxnId) -> None:
+        """Returns when that transaction, which is decided, does not hold the bound. Raises as `wait_moved` does."""
+        while self._horizon.oldest == txn_id:
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
+            await self._moved.wait()
+
     async def filter(self, entries: Sequence[LogEntry]) -> list[Visible]:
         """Opens entries that lie before the bound, and leaves out the void ones and those of aborted transactions."""
         bound = self.bound

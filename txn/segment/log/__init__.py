@@ -21,7 +21,7 @@ that, and `metastore.coordination` gives terms. A term opens a log once. Owners 
     interface   `SegmentLog` and `SegmentLogs`, in prose
     ledgers     which positions are neighbours
     state       what a log says of itself beside its entries
-    owned       what both kinds do alike: positions, order, news; waiting, recent: its parts
+    owned       what both kinds do alike: positions, order, news; waiting, recent, ahead: its parts
     local       with directory (the lock and the state), offsets (positions in one file log) and threads
     stored      with records (keys), chunk (bytes), fences and takeover (who may write), pipeline (writing)
 

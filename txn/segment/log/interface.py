@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from txn.model.position import Position
 from txn.segment.log.ledgers import LedgerLengths
+
+Synced = Callable[[float], None]
+"""Told for how many seconds entries that were written together were on their way until they were durable."""
+
+
+def unmeasured(_seconds: float) -> None:
+    """Nobody wants to know."""
 
 
 class LogEntry(NamedTuple):

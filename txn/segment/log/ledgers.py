@@ -59,6 +59,8 @@ class LedgerLengths:
     def ceiling(self, bound: Position) -> Position:
         """The first entry at or behind a bound; the bound itself if it lies at or behind the end of all entries."""
         bound = max(bound, self.oldest)
+        if bound.ledger == self.ledgers[-1].ledger:
+            return bound  # nearly every one
         place = bisect_left(self.ledgers, bound.ledger, key=_ledger)
         for ledger, length in self.ledgers[place:]:
             entry = bound.entry if ledger == bound.ledger else 0

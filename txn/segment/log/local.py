@@ -14,13 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from metastore.clock import Clock
 from metastore.coordination import Pace
 from metastore.faults import NO_FAULTS, Faults
 from metastore.log import Log, LogError, LogFull, LogOptions, LogTrimmed
 from txn.model.position import Position
 from txn.segment.errors import LogStopped, SegmentFull
+from txn.segment.log.ahead import AHEAD_BYTES_MAX, ReadAhead
 from txn.segment.log.directory import REMOVED, SegmentDirectory, remove_tree, take_over, told
-from txn.segment.log.interface import SegmentLogs
+from txn.segment.log.interface import SegmentLogs, Synced, unmeasured
 from txn.segment.log.offsets import offset_of, position_of
 from txn.segment.log.owned import OwnedLog
 from txn.segment.log.recent import RECENT_BYTES_MAX, RecentEntries
@@ -45,6 +47,8 @@ class LocalLogOptions:
     files: LogOptions = field(default_factory=lambda: LogOptions(reserve_bytes=0, step_bytes_min=64 << 10))
     group_bytes_max: int = 32 << 20
     recent_bytes_max: int = RECENT_BYTES_MAX
+    ahead_bytes_max: int = AHEAD_BYTES_MAX
+    """Of all logs together."""
 
 
 class LocalSegmentLog(OwnedLog):
@@ -58,15 +62,18 @@ class LocalSegmentLog(OwnedLog):
         threads: ThreadPoolExecutor,
         pace: Pace,
         options: LocalLogOptions,
+        ahead: ReadAhead,
+        synced: Synced,
     ) -> None:
         state = replace(state, trimmed=position_of(state, log.first_offset))
-        super().__init__(state, RecentEntries(options.recent_bytes_max))
+        super().__init__(state, RecentEntries(options.recent_bytes_max), ahead)
         self.group_bytes_max = options.group_bytes_max
         self._directory = directory
         self._log = log
         self._threads = threads
         self._changes = WorkInTurn(threads)
         self._clock = pace.clock
+        self._synced = synced
         self._writing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -92,7 +99,7 @@ class LocalSegmentLog(OwnedLog):
     async def _write(self, groups: Sequence[Group]) -> None:
         entries = [entry for group in groups for entry in group.entries]
         try:
-            await self._changes.run(partial(_write_durably, self._log, entries, self._clock.wall_ms()))
+            took_s = await self._changes.run(partial(_write_durably, self._log, entries, self._clock))
         except LogFull as error:
             full = SegmentFull(f"no space for the log of {self.segment!r}: {error}. Nothing was changed")
             full.__cause__ = error
@@ -104,6 +111,7 @@ class LocalSegmentLog(OwnedLog):
             stopped.__cause__ = error
             self._end(stopped, groups)
         else:
+            self._synced(took_s)
             self._confirm(groups)
 
     # -- reading
@@ -151,10 +159,12 @@ class LocalSegmentLog(OwnedLog):
             self._directory.release()
 
 
-def _write_durably(log: Log, entries: Sequence[bytes], time_ms: int) -> None:
-    """LogFull if nothing was changed; after any other error it is in doubt what is durable."""
-    log.append(entries, time_ms)
+def _write_durably(log: Log, entries: Sequence[bytes], clock: Clock) -> float:
+    """How long it took. LogFull if nothing was changed; after any other error it is in doubt what is durable."""
+    began_s = clock.monotonic_s()
+    log.append(entries, clock.wall_ms())
     log.sync()
+    return clock.monotonic_s() - began_s
 
 
 class LocalLogs(SegmentLogs):
@@ -167,12 +177,16 @@ class LocalLogs(SegmentLogs):
         pace: Pace | None = None,
         options: LocalLogOptions | None = None,
         faults: Faults = NO_FAULTS,
+        threads: ThreadPoolExecutor | None = None,
+        synced: Synced = unmeasured,
     ) -> None:
         self._root = root
         self._pace = pace or Pace()
         self._options = options or LocalLogOptions()
+        self._ahead = ReadAhead(self._options.ahead_bytes_max)
+        self._synced = synced
         self._faults = faults
-        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="tidemark-segment-log")
+        self._threads = threads or ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="tidemark-segment-log")
         self._is_swept = False
 
     async def open(self, segment: str, term: int) -> LocalSegmentLog:
@@ -184,7 +198,9 @@ class LocalLogs(SegmentLogs):
         except asyncio.CancelledError:
             opening.add_done_callback(_give_back)
             raise
-        return LocalSegmentLog(directory, state, log, self._threads, self._pace, self._options)
+        return LocalSegmentLog(
+            directory, state, log, self._threads, self._pace, self._options, self._ahead, self._synced
+        )
 
     def _open(self, segment: str, term: int, mark: str) -> tuple[SegmentDirectory, LogState, Log]:
         self._sweep()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from txn.model.position import Position
 from txn.segment.errors import EntriesTrimmed, GroupTooLarge, LogStopped, SegmentBusy, SegmentFull, SegmentSealed
+from txn.segment.log.ahead import ReadAhead
 from txn.segment.log.interface import LogEntry, SegmentLog
 from txn.segment.log.ledgers import LedgerLengths
 from txn.segment.log.recent import RecentEntries
@@ -28,7 +29,7 @@ class OwnedLog(SegmentLog):
 
     group_entries_max = GROUP_ENTRIES_MAX
 
-    def __init__(self, state: LogState, recent: RecentEntries) -> None:
+    def __init__(self, state: LogState, recent: RecentEntries, ahead: ReadAhead) -> None:
         self.segment = state.segment
         self.term = state.term
         self._state = state
@@ -39,6 +40,7 @@ class OwnedLog(SegmentLog):
         """Confirmed entries of this ledger."""
         self._next_entry = 0
         self._recent = recent
+        self._ahead = ahead
         self._is_sealing = state.is_sealed
         self._failure: Exception | None = None
         self._news = asyncio.Event()
@@ -131,6 +133,7 @@ class OwnedLog(SegmentLog):
     def _end(self, error: Exception, groups: Sequence[Group] = ()) -> None:
         """The log has ended; the first reason stays. These groups and all that wait fail."""
         failure = self._failure = self._failure or error
+        self._ahead.forget(self)
         for group in [*groups, *self._waiting.take_all()]:
             group.fail(failure)
         self._ring()
@@ -146,9 +149,16 @@ class OwnedLog(SegmentLog):
         if at >= lengths.end:
             return []
         recent = self._recent.read(at.entry, entries_max) if at.ledger == self.term else []
-        found = recent or await self._read_stored(at, entries_max, bytes_max)
+        found = recent or self._ahead.read(self, at, entries_max) or await self._read_on(at, entries_max, bytes_max)
+        return _numbered(at, found, bytes_max)
+
+    async def _read_on(self, at: Position, entries_max: int, bytes_max: int) -> Sequence[bytes]:
+        """Entries from where they are kept; what is more than was asked for is there for whoever reads on."""
+        found = await self._read_stored(at, entries_max, bytes_max)
         assert found, "an entry that is confirmed and kept can be read"
-        return _numbered(at, found[:entries_max], bytes_max)
+        if len(found) > entries_max and self._failure is None:
+            self._ahead.keep(self, at, found)
+        return found[:entries_max]
 
     def _check_kept(self, start: Position) -> None:
         oldest = self.lengths.oldest

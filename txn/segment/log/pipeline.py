@@ -20,6 +20,7 @@ from metastore.interface import (
 from txn.segment.errors import Fenced, LogStopped
 from txn.segment.log.chunk import Chunk
 from txn.segment.log.fences import Fence
+from txn.segment.log.interface import Synced
 from txn.segment.log.records import LogRecords, told
 from txn.segment.log.waiting import Group
 
@@ -55,8 +56,10 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Who is told what becomes of groups; always of the oldest that are not confirmed."""
+    """Who is told what becomes of chunks, and of groups: always of the oldest that are not confirmed."""
 
+    synced: Synced
+    """A chunk is durable, so long after it was sent."""
     confirm: Callable[[Sequence[Group]], None]
     """They are durable."""
     take_back: Callable[[Sequence[Group], Exception], None]
@@ -101,10 +104,14 @@ class Pipeline:
         return groups
 
     async def _send(self, sending: Sending) -> None:
+        clock = self._pace.clock
+        began_s = clock.monotonic_s()
         try:
             await self._put(sending)
         except Exception as error:
             sending.error = error
+        else:
+            self._verdicts.synced(clock.monotonic_s() - began_s)
         sending.is_done = True
         self._settle()
 

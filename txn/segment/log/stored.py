@@ -17,9 +17,10 @@ from metastore.interface import MetadataStore, OutcomeUnknown, UnexpectedVersion
 from txn.model.errors import RecordDamaged, SegmentUnavailable
 from txn.model.position import Position
 from txn.segment.errors import Fenced
+from txn.segment.log.ahead import AHEAD_BYTES_MAX, ReadAhead
 from txn.segment.log.chunk import Chunk, ChunkKind
 from txn.segment.log.fences import Fence, fence_of
-from txn.segment.log.interface import SegmentLogs
+from txn.segment.log.interface import SegmentLogs, Synced, unmeasured
 from txn.segment.log.ledgers import START
 from txn.segment.log.owned import OwnedLog
 from txn.segment.log.pipeline import Pipeline, Verdicts
@@ -44,6 +45,8 @@ class StoredLogOptions:
     group_bytes_max: int = GROUP_BYTES_MAX
     chunk_bytes_max: int = CHUNK_BYTES_MAX
     recent_bytes_max: int = RECENT_BYTES_MAX
+    ahead_bytes_max: int = AHEAD_BYTES_MAX
+    """Of all logs together."""
 
 
 class StoredSegmentLog(OwnedLog):
@@ -57,15 +60,17 @@ class StoredSegmentLog(OwnedLog):
         pace: Pace,
         options: StoredLogOptions,
         faults: Faults,
+        ahead: ReadAhead,
+        synced: Synced,
     ) -> None:
-        super().__init__(stored.state, RecentEntries(options.recent_bytes_max))
+        super().__init__(stored.state, RecentEntries(options.recent_bytes_max), ahead)
         self.group_bytes_max = options.group_bytes_max
         self._chunk_bytes_max = options.chunk_bytes_max
         self._records = records
         self._version_id = stored.version_id
         self._pace = pace
         self._faults = faults
-        verdicts = Verdicts(self._confirm_and_go_on, self._take_back, self._end)
+        verdicts = Verdicts(synced, self._confirm_and_go_on, self._take_back, self._end)
         self._pipeline = Pipeline(records, fence, pace, faults, verdicts)
         self._will_send = False
         self._changing = asyncio.Lock()
@@ -198,10 +203,13 @@ class StoredLogs(SegmentLogs):
         pace: Pace | None = None,
         options: StoredLogOptions | None = None,
         faults: Faults = NO_FAULTS,
+        synced: Synced = unmeasured,
     ) -> None:
         self._store = store
         self._pace = pace or Pace()
         self._options = options or StoredLogOptions()
+        self._ahead = ReadAhead(self._options.ahead_bytes_max)
+        self._synced = synced
         self._faults = faults
 
     async def open(self, segment: str, term: int) -> StoredSegmentLog:
@@ -209,7 +217,9 @@ class StoredLogs(SegmentLogs):
         fence = fence_of(records)
         with told(segment, "opening"):
             stored = await take_over(records, fence, term, self._pace)
-        return StoredSegmentLog(records, fence, stored, self._pace, self._options, self._faults)
+        return StoredSegmentLog(
+            records, fence, stored, self._pace, self._options, self._faults, self._ahead, self._synced
+        )
 
     async def delete(self, segment: str, term: int) -> None:
         async with await self.open(segment, term):

@@ -16,14 +16,16 @@ to whomever, however often consumers come and go, until its transaction aborts; 
     acking         the part of one transaction
     recording      held, then recorded, then promised
     settling       begun, settled when it is decided, taken over after a restart
+    lateness       which records of earlier owners were never a promise
     backlog        what is to be delivered, is delivered, comes again; what all kinds have in common
     entries        the same where an entry is with one consumer; turns: who gets it
     shares         the same where it is shared by keys, message by message; keys: who gets what
+    withheld       what nobody else gets of a bucket until a transaction is decided
     delays         what waits for its time
     attached       who may be there beside whom; consumer: one of those
     dispatcher     reads, and has handed out; ways: what it asks
     reader         reads without a cursor
-    subscription   the parts put together
+    subscription   the parts put together; numbers: what an operator wants to know
     values         kinds, limits, what is delivered; errors: what is refused
 
 What it promises. No message whose acknowledgement was committed is delivered once a consumer that comes later asks, and
@@ -43,6 +45,7 @@ Start reading at pending.py, then settling.py, then backlog.py, entries.py and s
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.cursor_record import DELETING, has_cursor, read_cursor, subscriptions_of
 from txn.segment.subscription.errors import (
+    AckTooLate,
     ConsumerBusy,
     ConsumerClosed,
     ConsumerReplaced,
@@ -50,14 +53,16 @@ from txn.segment.subscription.errors import (
     SubscriptionClosed,
     SubscriptionDeleted,
 )
+from txn.segment.subscription.numbers import SubscriptionStats
 from txn.segment.subscription.reader import Reader
-from txn.segment.subscription.subscription import ACKS_AT_ONCE_MAX, Subscription, SubscriptionStats, Surroundings
+from txn.segment.subscription.subscription import ACKS_AT_ONCE_MAX, Subscription, Surroundings
 from txn.segment.subscription.values import BUCKETS_MAX, Assigned, Delivery, InitialPosition, Readable, SubscriptionKind
 
 __all__ = [
     "ACKS_AT_ONCE_MAX",
     "BUCKETS_MAX",
     "DELETING",
+    "AckTooLate",
     "Assigned",
     "Consumer",
     "ConsumerBusy",

@@ -16,8 +16,10 @@ from txn.segment.subscription.claims import Claims
 class AckCall:
     """One call of `acknowledge`: all of it is recorded, or the caller is told that it is not."""
 
-    def __init__(self, acks: Sequence[Ack]) -> None:
+    def __init__(self, acks: Sequence[Ack], era: int | None = None) -> None:
         self.acks = acks
+        self.era = era
+        """In which what it names was given; None: that is not known."""
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def succeed(self) -> None:

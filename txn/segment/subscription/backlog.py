@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from sortedcontainers import SortedSet
 
@@ -56,6 +57,11 @@ class Backlog(ABC):
             return WHOLE
         share = joined(position, cursor.batches.get(position, NOTHING), self._pending.share(position))
         return WHOLE if share.size <= messages and share.bits == (1 << messages) - 1 else share
+
+    @property
+    def era(self) -> int:
+        """Of what is delivered now."""
+        return self._cursor().era
 
     def redeliveries(self, position: Position) -> int:
         """How often it was delivered before."""
@@ -128,7 +134,8 @@ class Backlog(ABC):
             ranges = tuple(each for each in cursor.ranges if each.end > mark)
             if ranges and ranges[0].start <= mark:
                 mark, ranges = ranges[0].end, ranges[1:]
-            cursor = CursorState(mark, ranges, {at: cursor.batches[at] for at in cursor.batches if at >= mark})
+            batches = {at: cursor.batches[at] for at in cursor.batches if at >= mark}
+            cursor = replace(cursor, mark=mark, ranges=ranges, batches=batches)
         if len(cursor.ranges) >= max(COMPACTION_RANGES_MIN, 2 * self._compacted_ranges):
             cursor = self._compacted(cursor)
             self._compacted_ranges = len(cursor.ranges)
@@ -145,4 +152,4 @@ class Backlog(ABC):
                 ranges[-1] = AckedRange(ranges[-1].start, each.end)
             else:
                 ranges.append(each)
-        return CursorState(cursor.mark, tuple(ranges), cursor.batches)
+        return replace(cursor, ranges=tuple(ranges))

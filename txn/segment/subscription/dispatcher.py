@@ -192,7 +192,8 @@ class Dispatcher:
         except EntriesTrimmed as error:
             self.backlog.trimmed(error.oldest)
             return True
-        entries = [each for each in found if each.position < bound]
+        only = wanted.only
+        entries = [each for each in found if each.position < bound and (only is None or each.position in only)]
         visible = await self._readable.filter(entries)
         if way is self._way:
             behind = _behind(entries[-1].position) if entries else bound

@@ -18,7 +18,7 @@ from txn.segment.subscription.backlog import Backlog
 from txn.segment.subscription.claims import WHOLE, Claims
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
-from txn.segment.subscription.pending import PendingAcks, covers
+from txn.segment.subscription.pending import PendingAcks, covers, covers_all
 
 
 class Outstanding(NamedTuple):
@@ -56,6 +56,10 @@ class WholeEntries(Backlog):
         self.unacked += messages
         consumer.unacked += messages
         self.again.discard(position)
+
+    def is_kept_waiting(self, position: Position) -> bool:
+        """Whether nothing is given from there on until it is known whether what is held there is recorded."""
+        return self.is_ordered and self._pending.is_unsure(position)
 
     # -- what comes back
 
@@ -108,6 +112,10 @@ class WholeEntries(Backlog):
 
     def give_back(self, claims: Claims, *, was_aborted: bool) -> None:
         cursor = self._cursor()
+        if self.is_ordered and was_aborted:
+            if not covers_all(cursor, claims):
+                self.go_back(cursor.mark)  # all that is not acknowledged: it is of another era now
+            return
         free = [each for each in claims.shares if was_aborted or each not in self.outstanding]
         self.come_again(each for each in free if not cursor.is_acknowledged(each))
         is_reach_free = claims.reach is not None and not covers(cursor, claims.reach)

@@ -6,6 +6,7 @@
     SubscriptionDeleted (fatal)     there is no such subscription any more
     ConsumerClosed (fatal)          this consumer was closed by its owner
     ConsumerReplaced (fatal)        consumers of a newer division of the topic have taken over
+    AckTooLate (abortable)          what was to be acknowledged is delivered again, here or to somebody else
     EndOfSegment (fatal)            not a failure: the segment is sealed, and everything in it is acknowledged or read
 
 Conflicts are TxnConflict, an acknowledgement that fits no entry is InvalidAck, and a cursor that would not fit into its
@@ -14,7 +15,7 @@ record is CursorTooLarge.
 
 from __future__ import annotations
 
-from txn.model.errors import SegmentUnavailable, TxnFatal, TxnRetriable
+from txn.model.errors import SegmentUnavailable, TxnAbortable, TxnFatal, TxnRetriable
 
 
 class SubscriptionClosed(SegmentUnavailable):
@@ -35,6 +36,10 @@ class ConsumerClosed(TxnFatal):
 
 class ConsumerReplaced(TxnFatal):
     """Consumers of a newer division of the topic have taken over, or the same one on another way."""
+
+
+class AckTooLate(TxnAbortable):
+    """What was to be acknowledged is delivered again, here or to somebody else."""
 
 
 class EndOfSegment(TxnFatal):

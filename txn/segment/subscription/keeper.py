@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from metastore.coordination import Backoff, Deposed, GuardedRecord, Pace
@@ -37,6 +38,7 @@ class _Change(NamedTuple):
     """In whose place everything before is forgotten."""
     needs_room: bool = True
     """Whether it must leave room for what transactions hold; what they commit has had that room."""
+    begins_era: bool = False
 
 
 class CursorKeeper:
@@ -48,6 +50,7 @@ class CursorKeeper:
         state: CursorState,
         lengths: Callable[[], LedgerLengths],
         pending_weight: Callable[[], int],
+        term: int,
         pace: Pace,
         faults: Faults,
     ) -> None:
@@ -59,6 +62,7 @@ class CursorKeeper:
         self._record = record
         self.lengths = lengths
         self._pending_weight = pending_weight
+        self._term = term
         self._pace = pace
         self._faults = faults
         self._new: list[_Change] = []
@@ -75,6 +79,11 @@ class CursorKeeper:
         if self._new:
             self._fold()
         return self._state
+
+    @property
+    def era(self) -> int:
+        """That of `state`, which need not be looked at for it."""
+        return self._state.era
 
     @property
     def weight(self) -> int:
@@ -97,8 +106,12 @@ class CursorKeeper:
         return self._ask(_Change(self._future(), acks, needs_room=False))
 
     def replace(self, state: CursorState) -> asyncio.Future[None]:
-        """Forgets what was acknowledged before, and begins from a state."""
-        return self._ask(_Change(self._future(), replacement=state))
+        """Forgets what was acknowledged before, and begins from a state, and another era."""
+        return self._at_once(_Change(self._future(), replacement=state, begins_era=True))
+
+    def begin_era(self) -> asyncio.Future[None]:
+        """Begins another era: in `state` when this returns."""
+        return self._at_once(_Change(self._future(), begins_era=True))
 
     def flush(self) -> asyncio.Future[None]:
         """Makes durable what is known, though nobody has asked for it."""
@@ -108,6 +121,11 @@ class CursorKeeper:
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         return asyncio.get_running_loop().create_future()
+
+    def _at_once(self, change: _Change) -> asyncio.Future[None]:
+        done = self._ask(change)
+        self._fold()
+        return done
 
     def _ask(self, change: _Change) -> asyncio.Future[None]:
         self._new.append(change)
@@ -119,7 +137,7 @@ class CursorKeeper:
     def _fold(self) -> None:
         new, self._new = self._new, []
         lengths = self.lengths()
-        if all(change.replacement is None for change in new):
+        if not any(change.begins_era for change in new):
             everything = [ack for change in new for ack in change.acks]
             try:
                 state = self._state.acknowledge(everything, lengths)
@@ -136,6 +154,8 @@ class CursorKeeper:
     def _fold_one(self, change: _Change, lengths: LedgerLengths) -> None:
         try:
             state = change.replacement or self._state
+            if change.begins_era:
+                state = replace(state, era=self._state.next_era(self._term))
             state = state.acknowledge(change.acks, lengths)
             self._check_room(state, change.needs_room and bool(change.acks))
         except TxnError as error:

@@ -5,8 +5,11 @@ names. An entry may have messages for several consumers: each gets it, with a ma
 is looked into but the hashes that it bears; what bears none goes by the hash 0.
 
 When consumers come and go, buckets move. What the one before has of a bucket and has not acknowledged holds it back
-from the next one: so of each key the order is kept, as far as anybody works at what he was given. An entry whose time
-has not come is held back, and overtaken.
+from the next one: so of each key the order is kept, as far as anybody works at what he was given. And what lies behind
+something that an open transaction holds is given to nobody but who has acknowledged that: see `withheld`. An entry
+whose time has not come is held back, and overtaken. But where the consumers come by a division of a topic they are
+those of a stream, which keeps the order of keys whether they share the segment or one of them has it: no entry waits
+for its time there.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from functools import partial
+from heapq import merge
+from itertools import takewhile
 
 from txn.model.position import Position
 from txn.segment.cursor import Ack, BatchBits
@@ -32,6 +37,9 @@ from txn.segment.subscription.values import (
     VisibleEntry,
 )
 from txn.segment.subscription.ways import Wanted, is_full, may_get
+
+GAP_ENTRIES_MAX = 64
+"""So many entries are read in vain rather than that what waits behind them is read by itself: that costs as much."""
 
 
 def spread(buckets: int, consumers: Sequence[tuple[str, int]]) -> list[int]:
@@ -66,6 +74,12 @@ def parts_of(entry: Entry, starts: Sequence[int]) -> dict[int, int]:
     return {bucket: int.from_bytes(bits, "little") for bucket, bits in found.items()}
 
 
+def _are_read_together(first: Position, last: Position, position: Position) -> bool:
+    """Whether what waits there is worth to be read with what waits from the first one to the last one."""
+    is_near = position.ledger == last.ledger and position.entry - last.entry <= GAP_ENTRIES_MAX
+    return is_near and position.entry - first.entry < READ_ENTRIES_MAX
+
+
 class ByKey:
     """Gives messages to consumers."""
 
@@ -84,16 +98,20 @@ class ByKey:
         self._starts: tuple[int, ...] = (0,)
         self._owners: list[Consumer] = []
         """By bucket."""
+        self._holds_back = True
+        """Whether entries wait for their time."""
 
     # -- who is there
 
     def attached(self, consumer: Consumer) -> None:
         consumer.is_active = True
         self._starts = consumer.asking.starts
+        self._holds_back = consumer.asking.assigned is None  # all who are there have one, or none has
         self._divide()
 
     def detached(self, consumer: Consumer) -> None:
         if not self._consumers:
+            self.backlog.withheld.clear()
             self.backlog.restart(self._mark())
             return
         self.backlog.take_all_back_from(consumer)
@@ -107,15 +125,14 @@ class ByKey:
         self.backlog.take_back_from(consumer, positions)
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
-        position = delivery.position
-        claimed = self.backlog.claimed(position, delivery.entry.message_count)
-        left = without(delivery, claimed.bits) if claimed.bits else delivery
-        if left is None:
-            self.backlog.acknowledged(position)
-        return left
+        entry, masked = delivery.entry, delivery.acknowledged
+        everything = (1 << entry.message_count) - 1
+        wanted = everything if masked is None else everything & ~masked.bits
+        got = self.backlog.take(delivery.position, consumer, wanted, lambda: parts_of(entry, self._starts))
+        return delivery if got == wanted else without(delivery, wanted & ~got)
 
     def own_part(self, consumer: Consumer | None, ack: Ack, messages: int | None) -> Ack:
-        """An acknowledgement of an entry as its consumer means it: of the messages that he has.
+        """An acknowledgement of an entry as its consumer means it: of the messages that he has, on this stream and now.
 
         `messages` is how many the entry has, if that is known. InvalidAck if he has none, and there are several.
         """
@@ -142,13 +159,9 @@ class ByKey:
         room = self._room()
         if room <= 0:
             return None
-        first = self._first_waiting()
-        if first is not None:
-            behind = next(
-                number for number in count(1)
-                if number == room or not self._waits(Position(first.ledger, first.entry + number))
-            )
-            return Wanted(first, behind, True, backlog.epoch)
+        again = self._next_waiting(room)
+        if again:
+            return Wanted(again[0], again[-1].entry - again[0].entry + 1, True, backlog.epoch, frozenset(again))
         if backlog.waiting >= values.WAITING_MAX or backlog.delays.is_full:
             return None
         backlog.read_at = max(self._lengths().ceiling(backlog.read_at), self._mark())
@@ -164,24 +177,23 @@ class ByKey:
             return 0
         return min(READ_ENTRIES_MAX, sum(each.permits for each in self._consumers if may_get(each)))
 
-    def _first_waiting(self) -> Position | None:
-        """The first of what waits and somebody may have."""
+    def _next_waiting(self, room: int) -> list[Position]:
+        """The first of what waits and somebody may have, in order: so many at most, and near enough for one read."""
         backlog = self.backlog
-        found = [line[0] for bucket, line in backlog.lines.items() if self._is_open(bucket)]
-        if backlog.unknown:
-            found.append(backlog.unknown[0])
-        return min(found, default=None)
+        lines = (takewhile(partial(self._is_open, bucket), line) for bucket, line in backlog.lines.items())
+        found: list[Position] = []
+        for position in merge(backlog.unknown, *lines):
+            if found and (len(found) == room or not _are_read_together(found[0], found[-1], position)):
+                break
+            if not found or position != found[-1]:
+                found.append(position)
+        return found
 
-    def _waits(self, position: Position) -> bool:
-        backlog = self.backlog
-        if position in backlog.unknown:
-            return True
-        return any(position in line and self._is_open(bucket) for bucket, line in backlog.lines.items())
-
-    def _is_open(self, bucket: int) -> bool:
-        """Whether the owner of a bucket can be given something of it."""
-        owner = self._owners[bucket]
-        return may_get(owner) and self.backlog.holders.get(bucket, owner) is owner
+    def _is_open(self, bucket: int, position: Position) -> bool:
+        """Whether the owner of a bucket can be given what is there of it."""
+        owner, backlog = self._owners[bucket], self.backlog
+        is_with_others = backlog.holders.get(bucket, owner) is not owner
+        return may_get(owner) and not is_with_others and not backlog.is_withheld(bucket, position, owner)
 
     # -- giving
 
@@ -192,6 +204,7 @@ class ByKey:
         if wanted.epoch != backlog.epoch:
             return  # everything begins anew
         if wanted.is_again:
+            assert read, "what waits is there"
             for each in visible:
                 self._share_out(each.position, each.entry)
             for position in {*read}.difference(each.position for each in visible):
@@ -199,7 +212,7 @@ class ByKey:
             return
         delays = backlog.delays
         for position, entry in ((each.position, each.entry) for each in visible):
-            is_early = entry.deliver_at_ms > 0 and delays.is_early(entry)
+            is_early = self._holds_back and entry.deliver_at_ms > 0 and delays.is_early(entry)
             if backlog.waiting >= values.WAITING_MAX or (is_early and delays.is_full):
                 backlog.read_to(position)
                 return
@@ -213,10 +226,12 @@ class ByKey:
         """Gives what of an entry is left to whom it is for; what cannot be given waits."""
         backlog, messages = self.backlog, entry.message_count
         claimed = backlog.claimed(position, messages)
+        parts = parts_of(entry, self._starts)
+        backlog.note_held(position, parts)
         if claimed == WHOLE:
             backlog.forget(position)
             return
-        parts = {bucket: bits & ~claimed.bits for bucket, bits in parts_of(entry, self._starts).items()}
+        parts = {bucket: bits & ~claimed.bits for bucket, bits in parts.items()}
         if position in backlog.unknown:
             backlog.unknown.remove(position)
             self._come_before_newer(position, parts)
@@ -236,7 +251,7 @@ class ByKey:
         everything = (1 << messages) - 1
         for owner, bits in given.items():
             mask = None if bits == everything else BatchBits(messages, everything & ~bits)
-            owner.give(Delivery(position, entry, redeliveries, mask, backlog.epoch))
+            owner.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
 
     def _come_before_newer(self, position: Position, parts: dict[int, int]) -> None:
         """What comes again was given before: so what is newer of its buckets, and outstanding, comes behind it."""
@@ -252,4 +267,4 @@ class ByKey:
         if backlog.unacked >= UNACKED_SUBSCRIPTION_MAX or not backlog.is_first(bucket, position):
             return None
         owner = self._owners[bucket]
-        return owner if self._is_open(bucket) and owner.fits(size) else None
+        return owner if self._is_open(bucket, position) and owner.fits(size) else None

@@ -9,9 +9,26 @@ transactions one at a time can hold a cumulative one; if there is nothing left f
 What a transaction has acknowledged already it may acknowledge again: that is what a client does whose answer was lost.
 Nothing is changed by it, and nothing more is written.
 
+Whoever was told of a decision may act on it before the watch tells it to the segment's owner. So before somebody is
+refused for a transaction's sake, that one's header is looked at: what is decided counts first.
+
 Acknowledgements outside of transactions are idempotent too: of what is acknowledged already they change nothing. But
 what a transaction holds they do not take: TxnConflict, because the transaction may yet commit, and what it did would
 then have been done for a message that somebody else has acknowledged as well.
+
+A cumulative acknowledgement promises this: *it takes the message it names, and of what lies before that only what its
+consumer was given, or what was acknowledged when that was given.* A consumer may be given messages behind some that a
+transaction holds. When that is aborted, they come after all; and an acknowledgement of what lies behind them, given
+before and arriving after, would take them along, and nobody would ever have them. So an abort begins a new *era* of the
+cursor, and so does a seek; with it everything that is not acknowledged is delivered again, and bears the new era. A
+cumulative acknowledgement says the era of what it names. One of another era takes nothing that is not acknowledged
+already: AckTooLate. The era is in the cursor's record before the transaction's records go, so that it holds across
+streams, consumers and owners. What a transaction holds, and has not recorded yet, nobody is given anything behind: it
+may be free again without an abort.
+
+Where a segment is shared by keys, entries are acknowledged one by one, and no era could undo that: what lies behind
+something that is held could be done with for good before that comes again. So there it is withheld from all but who has
+acknowledged what is held: see `withheld`. How long that may last is the transaction's deadline.
 
 Room in the cursor is reserved along with the messages, so that no commit ever fails for want of it. What records say
 after a restart is taken over as it is, without a judgement: it was judged when it was recorded.
@@ -37,6 +54,7 @@ from txn.segment.subscription.claims import (
     reached,
     share_of,
 )
+from txn.segment.subscription.errors import AckTooLate
 
 CLAIMS_MAX = 100_000
 """Acknowledgements that one transaction holds in one subscription."""
@@ -49,6 +67,7 @@ class PendingAcks:
         self._claims: dict[TxnId, Claims] = {}
         self._holders: dict[Position, tuple[TxnId, ...]] = {}
         """Of entries that are held one by one. More than one: parts of a batch, or what was found after a restart."""
+        self._recorded: dict[TxnId, Claims] = {}
         self._cumulative: set[TxnId] = set()
         self._alone: dict[TxnId, tuple[TxnId, ...]] = {}
         """One and the same tuple for all that a transaction holds alone."""
@@ -66,26 +85,47 @@ class PendingAcks:
         """The entries that are held one by one."""
         return self._holders.keys()
 
-    def share(self, position: Position) -> BatchBits:
-        """What of an entry is held, by whomever."""
+    def holds_up_to(self, cursor: CursorState) -> bool:
+        """Whether a transaction holds everything up to somewhere that is not acknowledged yet."""
+        if not self._cumulative:
+            return False
+        reaches = (self._claims[txn_id].reach for txn_id in self._cumulative)
+        return any(reach is not None and not covers(cursor, reach) for reach in reaches)
+
+    def share_alone(self, position: Position) -> BatchBits:
+        """What of an entry is held one by one."""
         found = NOTHING
         for txn_id in self._holders.get(position, ()):
             found = joined(position, found, self._claims[txn_id].shares[position])
+        return found
+
+    def share(self, position: Position) -> BatchBits:
+        """What of an entry is held, by whomever."""
+        found = self.share_alone(position)
         for txn_id in self._cumulative:
             found = joined(position, found, reached(self._claims[txn_id].reach, position))
         return found
 
+    def is_unsure(self, position: Position) -> bool:
+        """Whether something of an entry is held that is not recorded, as far as is known: it may be free any time."""
+        holders = (*self._holders.get(position, ()), *self._cumulative)
+        return any(self._claims[each].share(position) != self._recorded[each].share(position) for each in holders)
+
     # -- judging
 
-    def judge(self, txn_id: TxnId, acks: Sequence[Ack], cursor: CursorState, weight: int) -> list[Ack]:
+    def judge(
+        self, txn_id: TxnId, acks: Sequence[Ack], cursor: CursorState, weight: int, era: int | None = None
+    ) -> list[Ack]:
         """Those of the acknowledgements that are new to the transaction. TxnConflict if one of them is another's.
 
-        `weight` is what the cursor takes as it stands, by the records that there are of it.
+        `weight` is what the cursor takes as it stands, by the records that there are of it. AckTooLate if one is
+        cumulative, and what it names was given in another `era`.
         """
         own = self._claims.get(txn_id) or Claims()
         new = [ack for ack in acks if not own.covers(ack)]
         for ack in new:
             _check_unacknowledged(txn_id, ack, cursor)
+            check_era(ack, cursor, era)
             self._check_free(txn_id, ack, cursor)
         if len(own) + len(new) > CLAIMS_MAX:
             raise TooManyOperations(
@@ -95,12 +135,15 @@ class PendingAcks:
         self._check_room(own, new, weight)
         return new
 
-    def judge_plain(self, acks: Iterable[Ack], cursor: CursorState) -> None:
-        """TxnConflict if acknowledgements outside of transactions would take what a transaction holds."""
-        if self._claims:
-            for ack in acks:
-                if not covers(cursor, ack):
-                    self._check_free(None, ack, cursor)
+    def judge_plain(self, acks: Iterable[Ack], cursor: CursorState, era: int | None = None) -> None:
+        """TxnConflict if acknowledgements outside of transactions would take what a transaction holds.
+
+        AckTooLate as in `judge`.
+        """
+        for ack in acks:
+            if not covers(cursor, ack):
+                check_era(ack, cursor, era)
+                self._check_free(None, ack, cursor)
 
     def _check_free(self, txn_id: TxnId | None, ack: Ack, cursor: CursorState) -> None:
         for other in self._cumulative:
@@ -108,7 +151,7 @@ class PendingAcks:
             assert reach is not None
             meets = is_meeting(ack, reach) if not ack.is_cumulative else not covers(cursor, _nearer(ack, reach))
             if other != txn_id and meets:
-                raise _conflict(ack, f"{other} holds everything up to {reach.position}")
+                raise _conflict(ack, f"{other} holds everything up to {reach.position}", other)
         if ack.is_cumulative:
             self._check_nothing_within(txn_id, ack, cursor.mark)
             return
@@ -116,7 +159,7 @@ class PendingAcks:
             if other != txn_id and overlap(
                 ack.position, share_of(ack), self._claims[other].shares[ack.position]
             ):
-                raise _conflict(ack, f"{other} holds it")
+                raise _conflict(ack, f"{other} holds it", other)
 
     def _check_nothing_within(self, txn_id: TxnId | None, ack: Ack, mark: Position) -> None:
         """That no other transaction holds anything up to there which is not acknowledged yet."""
@@ -126,7 +169,7 @@ class PendingAcks:
             for other in holders:
                 share = self._claims[other].shares[position]
                 if other != txn_id and overlap(position, reached(ack, position), share):
-                    raise _conflict(ack, f"{other} holds {position}")
+                    raise _conflict(ack, f"{other} holds {position}", other)
 
     def _check_room(self, own: Claims, new: Sequence[Ack], weight: int) -> None:
         if not new:
@@ -144,8 +187,9 @@ class PendingAcks:
 
     # -- holding
 
-    def hold(self, txn_id: TxnId, acks: Iterable[Ack]) -> None:
-        """A transaction takes hold of messages."""
+    def hold(self, txn_id: TxnId, acks: Iterable[Ack], recorded: Claims) -> None:
+        """A transaction takes hold of messages. What of all that it holds is recorded will always be in `recorded`."""
+        self._recorded[txn_id] = recorded
         claims = self._claims.setdefault(txn_id, Claims())
         alone = self._alone.setdefault(txn_id, (txn_id,))
         self.weight -= claims.weight
@@ -166,6 +210,7 @@ class PendingAcks:
         claims = self._claims.pop(txn_id, None) or Claims()
         self.weight -= claims.weight
         self._alone.pop(txn_id, None)
+        self._recorded.pop(txn_id, None)
         self._cumulative.discard(txn_id)
         for position in claims.shares:
             left = tuple(other for other in self._holders[position] if other != txn_id)
@@ -210,10 +255,26 @@ def _check_unacknowledged(txn_id: TxnId, ack: Ack, cursor: CursorState) -> None:
         raise _conflict(ack, "it is acknowledged already")
 
 
-def _conflict(ack: Ack, why: str) -> TxnConflict:
+def covers_all(cursor: CursorState, claims: Claims) -> bool:
+    """Whether everything that is claimed is acknowledged."""
+    return all(covers(cursor, ack) for ack in claims.acks())
+
+
+def check_era(ack: Ack, cursor: CursorState, era: int | None) -> None:
+    """AckTooLate if a cumulative acknowledgement is of what was given in another era; None: that is not known."""
+    if ack.is_cumulative and era is not None and era != cursor.era:
+        raise AckTooLate(
+            f"everything up to {ack.position} was given in era {era}, and this is era {cursor.era}: since then a "
+            "transaction was aborted, or the subscription put elsewhere, and what is not acknowledged comes again. "
+            "Receive and process it once more"
+        )
+
+
+def _conflict(ack: Ack, why: str, holder: TxnId | None = None) -> TxnConflict:
     what = f"everything up to {ack.position}" if ack.is_cumulative else f"{ack.position}"
     messages = f", messages {ack.batch[:10]}," if ack.batch else ""
-    return TxnConflict(f"{what}{messages} cannot be acknowledged: {why}. Abort the transaction, and begin another")
+    text = f"{what}{messages} cannot be acknowledged: {why}. Abort the transaction, and begin another"
+    return TxnConflict(text, "" if holder is None else str(holder))
 
 
 def check_fits(acks: Iterable[Ack], lengths: LedgerLengths, bound: Position) -> None:

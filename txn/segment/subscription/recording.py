@@ -52,8 +52,8 @@ class AckRecorder:
 
     def hold(self, acking: Acking, call: AckCall) -> None:
         """Takes hold of what a call is about. TxnConflict and others if it cannot: then nothing was changed."""
-        new = self._pending.judge(acking.txn_id, call.acks, self._keeper.state, self._keeper.weight)
-        self._pending.hold(acking.txn_id, new)
+        new = self._pending.judge(acking.txn_id, call.acks, self._keeper.state, self._keeper.weight, call.era)
+        self._pending.hold(acking.txn_id, new, acking.recorded)
 
     async def record(self, acking: Acking, version_id: int) -> None:
         """Records what waits, until nothing does."""
@@ -118,7 +118,7 @@ class AckRecorder:
             told.__cause__ = error
             error = told
         before = self._pending.let_go(acking.txn_id)
-        self._pending.hold(acking.txn_id, acking.held())
+        self._pending.hold(acking.txn_id, acking.held(), acking.recorded)
         self.freed(before, False)
         for call in calls:
             call.fail(error)

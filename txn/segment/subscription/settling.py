@@ -6,8 +6,12 @@ step is repeated until it succeeds, or the owner is deposed: the next one finds 
 in doubt until then is decided by the records that there are.
 
 Records that this owner did not put since it began come from earlier owners. All that are there at the beginning are
-taken over before anything is dispatched or accepted. A late one, whose answer an earlier owner lost, is taken over when
-the watch tells of it. A late one of this owner itself counts for nothing, its caller knows that, and is only deleted.
+taken over before anything is dispatched or accepted: what an earlier owner has promised is among them, for it promised
+only what was put while the segment was its own. A late one, of whomever, was promised to nobody. It was judged by what
+an earlier owner knew, and meanwhile others may have got what it is about: so it counts for nothing. Its caller was told
+to acknowledge the same again, and that is judged anew. One of an earlier owner is removed at once, lest the next owner
+take it for a promise; one of this owner itself when its transaction has ended. Those of later owners are left alone. If
+that next owner comes sooner, it can tell by what was accepted behind the late one: see `lateness`.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from metastore.coordination import Backoff, Grant, Pace, View
 from metastore.faults import Faults
@@ -26,16 +31,19 @@ from txn.model.errors import SegmentUnavailable, TxnConflict
 from txn.model.header import TxnState
 from txn.model.ids import TxnId
 from txn.model.operation import Operation
-from txn.outcomes import Outcomes
+from txn.outcomes import Outcomes, looked
 from txn.segment.cursor import Ack
 from txn.segment.errors import CursorTooLarge
 from txn.segment.operations import OperationRecords
 from txn.segment.subscription.acking import AckCall, Acking, ack_of, unrecorded
 from txn.segment.subscription.keeper import CursorKeeper
-from txn.segment.subscription.pending import PendingAcks
+from txn.segment.subscription.lateness import Lateness, RecordedAck, late_among
+from txn.segment.subscription.pending import PendingAcks, covers_all
 from txn.segment.subscription.recording import AckRecorder
 
 logger = logging.getLogger("tidemark.txn.subscription")
+
+T = TypeVar("T")
 
 SETTLED_REMEMBERED_MAX = 10_000
 """Transactions of which late news by the watch is known to be old."""
@@ -73,16 +81,15 @@ class AckingTransactions:
 
     # -- acknowledging
 
-    async def acknowledge(self, txn_id: TxnId, acks: Sequence[Ack]) -> None:
+    async def acknowledge(self, txn_id: TxnId, acks: Sequence[Ack], era: int | None = None) -> None:
         """Acknowledges in a transaction; it is recorded when this returns."""
         self._check_running()
         acking = self._acking(txn_id)
         acking.visitors += 1
         try:
-            version_id = await self._open_version(acking)
-            self._check_running()
-            call = AckCall(acks)
-            self.recorder.hold(acking, call)
+            await looked(acking.followed)
+            call = AckCall(acks, era)
+            version_id = await self.undisputed(lambda: self._hold(acking, call))
             if not unrecorded(acking, [call]):
                 return
             acking.calls.append(call)
@@ -98,18 +105,44 @@ class AckingTransactions:
             acking = self._ackings[txn_id] = Acking(self._outcomes.follow(txn_id))
         return acking
 
-    async def _open_version(self, acking: Acking) -> int:
-        """The version of the open header. TxnConflict if it is not open."""
-        try:
-            await acking.followed.known()
-        except StoreError as error:
-            raise SegmentUnavailable(f"whether {acking.txn_id} is open cannot be learned: {error}") from error
+    def _hold(self, acking: Acking, call: AckCall) -> int:
+        """Takes hold of what a call is about; the version of the open header. TxnConflict if it is not open."""
+        self._check_running()
         known = acking.followed.now
         assert known is not None
         if acking.is_ended or not known.is_open:
             what = "is not there" if known.header is None else f"was decided: {known.state.value}"
             raise TxnConflict(f"{acking.txn_id} {what}. It acknowledges nothing any more: begin another one")
+        self.recorder.hold(acking, call)
         return known.version_id
+
+    async def undisputed(self, judge: Callable[[], T]) -> T:
+        """What a judgement comes to when all that is decided counts, though nobody may have told it here yet.
+
+        TxnConflict if a transaction is in its way that is open.
+        """
+        seen = {""}
+        while True:
+            try:
+                return judge()
+            except TxnConflict as error:
+                holder = error.holder
+                if holder in seen or not await self._is_over(TxnId.parse(holder)):
+                    raise
+            seen.add(holder)
+            self._check_running()
+
+    async def _is_over(self, txn_id: TxnId) -> bool:
+        """Whether a transaction holds nothing any more; waits for that if it is decided."""
+        acking = self._ackings.get(txn_id)
+        if acking is None:
+            return True
+        known = await looked(acking.followed, self._outcomes)
+        if known.is_open:
+            return False
+        while not acking.took_effect.is_set() and not self._is_closing:
+            await self._wait_changed()
+        return True
 
     def _see_to(self, acking: Acking, version_id: int) -> None:
         """That the calls are recorded, and the outcome is awaited."""
@@ -140,8 +173,7 @@ class AckingTransactions:
         if state is TxnState.COMMITTED:
             await self._commit(acking)
         else:
-            self.recorder.freed(self._pending.let_go(acking.txn_id), True)
-            acking.took_effect.set()
+            await self._abort(acking)
         self._faults.reach("txn.settle.operations.before")
         deleted: set[str] = set()
         while not acking.keys <= deleted:
@@ -167,9 +199,21 @@ class AckingTransactions:
             return
         stored = await self._operations.of_transaction(acking.txn_id, self._subscription)
         for key, operation in stored:
-            acking.note_record(key, operation.written_ms)
-            acking.recorded.add(ack_of(operation))
+            if operation.term == self._operations.term:
+                acking.note_record(key, operation.written_ms)
+                acking.recorded.add(ack_of(operation))
         acking.doubtful, acking.had_doubt = [], True
+
+    async def _abort(self, acking: Acking) -> None:
+        """The messages are free; that they were not is in nobody's acknowledgement any more, durably."""
+        claims = self._pending.let_go(acking.txn_id)
+        is_missing = not covers_all(self._keeper.state, claims)
+        durable = self._keeper.begin_era() if is_missing else None
+        self.recorder.freed(claims, True)
+        self._take_effect(acking)
+        if durable is not None:
+            await durable
+            self._faults.reach("txn.settle.era.after")
 
     async def _commit(self, acking: Acking) -> None:
         """The cursor has what the transaction has acknowledged, durably; what was never recorded is free."""
@@ -178,10 +222,14 @@ class AckingTransactions:
         durable = await self._accepted(acks)
         self.recorder.recorded(acks)
         self.recorder.freed(self._pending.let_go(acking.txn_id), False)
-        acking.took_effect.set()
+        self._take_effect(acking)
         await durable
         self.recorder.recorded(())
         self._faults.reach("txn.settle.cursor.after")
+
+    def _take_effect(self, acking: Acking) -> None:
+        acking.took_effect.set()
+        self._ring()
 
     async def _accepted(self, acks: Sequence[Ack]) -> asyncio.Future[None]:
         """Gives the cursor what a transaction has held; the future tells when it is durable."""
@@ -238,22 +286,40 @@ class AckingTransactions:
 
     async def take_over(self, view: View) -> None:
         """Takes over what is recorded. When this returns all that is held, or was decided meanwhile, is known."""
-        for key in await view.news():
-            self._take(key, view.records[key], is_new=False)
+        found = {key: view.records[key] for key in await view.news()}
+        late = [each for each in late_among(map(_recorded, found.items())) if await self._is_late(*each)]
+        if late:
+            # For all that is known the transaction was aborted by an owner that could not write that down any more.
+            await self._keeper.begin_era()
+        for each, _ in late:
+            logger.warning("%s was put too late by the owner of term %d: it is removed", each.key, each.term)
+            await self._take_back(each.txn_id, each.key, found.pop(each.key))
+        for key, record in found.items():
+            self._take(key, record, is_new=False)
         await asyncio.gather(*(self._learn(acking) for acking in list(self._ackings.values())))
+
+    async def _is_late(self, recorded: RecordedAck, lateness: Lateness) -> bool:
+        if lateness is Lateness.CERTAIN:
+            return True
+        followed = self._outcomes.follow(recorded.txn_id)
+        try:
+            return (await looked(followed, self._outcomes)).is_open
+        finally:
+            followed.release()
+
+    async def _take_back(self, txn_id: TxnId, key: str, record: Record) -> None:
+        version_id = record.version.version_id
+        await self._repeat(lambda: self._operations.take_back(txn_id, key, version_id))
 
     async def _learn(self, acking: Acking) -> None:
         """What is decided already counts at once; the rest of the settlement goes on beside."""
-        try:
-            known = await acking.followed.known()
-        except StoreError as error:
-            raise SegmentUnavailable(f"whether {acking.txn_id} is open cannot be learned: {error}") from error
+        known = await looked(acking.followed)
         acking.ender = self._spawn(self._end(acking))
         if not known.is_open:
             await acking.took_effect.wait()
 
     async def follow(self, view: View) -> None:
-        """Takes over what is recorded later by others, for as long as it runs."""
+        """Sees to what comes later, for as long as it runs."""
         while True:
             for key in await view.news():
                 record = view.records.get(key)
@@ -265,20 +331,25 @@ class AckingTransactions:
     def _take(self, key: str, record: Record, *, is_new: bool) -> None:
         txn_id = paths.txn_id_of_key(key)
         operation = Operation.decode(record.value or b"")
-        is_own = is_new and (operation.broker, operation.term) == (self._operations.broker, self._operations.term)
+        term = self._operations.term
+        if operation.term > term:
+            return  # it is the business of an owner that has come meanwhile
+        is_own = is_new and operation.term == term
         known = self._ackings.get(txn_id)
         if is_own and known is None and txn_id in self._settled:
             return  # the echo of a put that was answered
         acking = known or self._acking(txn_id)
-        if is_own and known is None:
+        if is_new and (known is None or not is_own):
             acking.had_doubt = True  # a put whose answer was lost comes when all is settled, maybe not as the last one
         if key in acking.keys:
             return
         acking.note_record(key, operation.written_ms)
         ack = ack_of(operation)
-        if not is_own and not acking.is_ended and self._is_entry(key, ack):
+        if not is_new and self._is_entry(key, ack):
             acking.recorded.add(ack)
-            self._pending.hold(txn_id, [ack])
+            self._pending.hold(txn_id, [ack], acking.recorded)
+        if is_new and not is_own:
+            self._spawn(self._take_back(txn_id, key, record))
         if is_new and acking.ender is None:
             acking.ender = self._spawn(self._end(acking))
 
@@ -320,6 +391,7 @@ class AckingTransactions:
             for call in acking.calls:
                 call.fail(SegmentUnavailable(f"{self._subscription!r} was closed before {acking.txn_id} was recorded"))
             acking.followed.release()
+        self._ring()
 
     def _check_running(self) -> None:
         if self._is_closing:
@@ -343,6 +415,12 @@ class AckingTransactions:
     def _ring(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def _recorded(found: tuple[str, Record]) -> RecordedAck:
+    key, record = found
+    operation = Operation.decode(record.value or b"")
+    return RecordedAck(key, paths.txn_id_of_key(key), operation.term, ack_of(operation))
 
 
 def _is_settling(acking: Acking) -> bool:

@@ -8,6 +8,9 @@ Shares that were read and cannot be given wait in the line of their bucket, in o
 while something older waits in its line. So of each bucket everything is given in its order. What comes again comes with
 everything of its bucket behind it that is outstanding. Of what is waiting only the positions are kept.
 
+What lies behind something that a transaction holds is withheld in the same way from all but who has acknowledged that.
+Who was given it, and had not taken it yet when somebody else acknowledged it, late, is not that one: it never sees it.
+
 Where it is not at hand which buckets an entry has left that comes again, it waits as *unknown*, and whatever is behind
 it waits for it, until it was read.
 """
@@ -27,6 +30,7 @@ from txn.segment.subscription.claims import Claims
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
 from txn.segment.subscription.pending import PendingAcks, covers
+from txn.segment.subscription.withheld import Withheld
 
 
 class Share(NamedTuple):
@@ -78,6 +82,9 @@ class Shares(Backlog):
         """Who has something of a bucket."""
         self._held: dict[int, SortedSet[Position]] = {}
         """The entries of which it is."""
+        self._untaken: dict[Position, int] = {}
+        """Messages that wait for the consumers that they were given to."""
+        self.withheld = Withheld()
 
     @property
     def to_redeliver(self) -> int:
@@ -119,6 +126,21 @@ class Shares(Backlog):
         is_first_known = line is None or line[0] >= position
         return is_first_known and (not self.unknown or self.unknown[0] >= position)
 
+    def is_withheld(self, bucket: int, position: Position, consumer: Consumer) -> bool:
+        """Whether something of a bucket must not be given before a transaction is decided; see `withheld`."""
+        return self.withheld.is_behind(bucket, position, consumer) or self._pending.holds_up_to(self._cursor())
+
+    def note_held(self, position: Position, parts: Mapping[int, int]) -> None:
+        """An entry was read, of which these messages are of these buckets: nobody knows who had what is held of it."""
+        held = self._pending.share_alone(position).bits
+        if held:
+            entry = self.outstanding.get(position)
+            for bucket, bits in parts.items():
+                share = None if entry is None else entry.shares.get(bucket)
+                found = bits & held & ~(0 if share is None else share.bits)
+                if found:
+                    self.withheld.note(position, bucket, None, found)
+
     def read_to(self, position: Position) -> None:
         self.read_at = position  # what waits was read, and never delivered
 
@@ -139,12 +161,44 @@ class Shares(Backlog):
         if held is None:
             held = self._held[bucket] = SortedSet()
         held.add(position)
+        self._untaken[position] = self._untaken.get(position, 0) | bits
         self.unacked += bits.bit_count()
         consumer.unacked += bits.bit_count()
+
+    def take(self, position: Position, consumer: Consumer, bits: int, parts: Callable[[], Mapping[int, int]]) -> int:
+        """A consumer comes for messages that it was given; those that it gets.
+
+        Somebody else may have acknowledged some of them meanwhile. If that is in doubt, what lies behind it in its
+        bucket is to come behind it: all of that comes again. `parts` says which messages of the entry are of which
+        bucket.
+        """
+        held = bits & self._pending.share_alone(position).bits
+        if held:
+            passed_over = (bucket for bucket, found in parts().items() if found & held)
+            self.take_back({each: position for each in passed_over if self.holders.get(each) is consumer})
+        entry = self.outstanding.get(position)
+        if entry is None:
+            return 0
+        claimed = self.claimed(position, entry.messages).bits
+        got = bits & entry.bits_of(consumer) & self._untaken.get(position, 0) & ~claimed
+        if got:
+            self._note_taken(position, got)
+        else:
+            self.acknowledged(position)
+        return got
+
+    def _note_taken(self, position: Position, bits: int) -> None:
+        left = self._untaken.get(position, 0) & ~bits
+        if left:
+            self._untaken[position] = left
+        else:
+            self._untaken.pop(position, None)
 
     def _take(self, position: Position, bucket: int) -> Share:
         entry = self.outstanding[position]
         share = entry.shares.pop(bucket)
+        self._note_held_of(position, bucket, share)
+        self._note_taken(position, share.bits)
         if not entry.shares:
             del self.outstanding[position]
         held = self._held[bucket]
@@ -155,6 +209,13 @@ class Shares(Backlog):
         share.consumer.unacked -= share.messages
         return share
 
+    def _note_held_of(self, position: Position, bucket: int, share: Share) -> None:
+        """What transactions hold of a share was its consumer's, if that has taken it."""
+        held = share.bits & self._pending.share_alone(position).bits
+        if held:
+            is_unseen = held & self._untaken.get(position, 0)
+            self.withheld.note(position, bucket, None if is_unseen else share.consumer, held)
+
     # -- what comes back
 
     def acknowledged(self, position: Position) -> None:
@@ -162,6 +223,8 @@ class Shares(Backlog):
         if entry is None:
             return
         claimed = self.claimed(position, entry.messages).bits
+        for bucket, share in entry.shares.items():
+            self._note_held_of(position, bucket, share)
         for bucket in [bucket for bucket, share in entry.shares.items() if not share.bits & ~claimed]:
             self._take(position, bucket)
         if claimed & (1 << entry.messages) - 1 == (1 << entry.messages) - 1:
@@ -202,6 +265,7 @@ class Shares(Backlog):
     def give_back(self, claims: Claims, *, was_aborted: bool) -> None:
         cursor = self._cursor()
         for position, freed in claims.shares.items():
+            self.withheld.released(position, self._pending.share_alone(position).bits)
             entry = self.outstanding.get(position)
             if cursor.is_acknowledged(position) or position >= self.read_at:
                 continue
@@ -234,6 +298,7 @@ class Shares(Backlog):
         self.waiting = 0
         self.unknown.clear()
         self.delays.clear()
+        self.withheld.forget_before(position)
         self._reached = max(self._reached, self.read_at)
         self.read_at = position
         self.epoch += 1

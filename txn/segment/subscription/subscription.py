@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from metastore.coordination import Backoff, Grant, GuardedRecord, Pace
 from metastore.faults import NO_FAULTS, Faults
@@ -26,6 +25,7 @@ from txn.segment.subscription.cursor_record import DELETING, is_deleting
 from txn.segment.subscription.dispatcher import Dispatcher
 from txn.segment.subscription.errors import SubscriptionClosed, SubscriptionDeleted
 from txn.segment.subscription.keeper import CursorKeeper, told
+from txn.segment.subscription.numbers import SubscriptionStats, unacknowledged
 from txn.segment.subscription.pending import PendingAcks, check_fits
 from txn.segment.subscription.settling import AckingTransactions
 from txn.segment.subscription.values import (
@@ -59,21 +59,6 @@ class Surroundings:
     """Told when it may be another answer whether a subscription has read the segment to its end."""
 
 
-class SubscriptionStats(NamedTuple):
-    """What an operator wants to know."""
-
-    mark: Position
-    """The first entry that is not acknowledged."""
-    backlog: int
-    """Entries that are not acknowledged, as a whole; void ones and those of aborted transactions are among them."""
-    unacked: int
-    """Messages that consumers have and have not acknowledged."""
-    to_redeliver: int
-    consumers: tuple[str, ...]
-    pending: dict[TxnId, int]
-    """How many acknowledgements open transactions hold."""
-
-
 class Subscription:
     """What of a segment was taken, is being taken, and is still to be taken. Made by `create` and `recover`."""
 
@@ -88,6 +73,7 @@ class Subscription:
             state.normalise(around.log.lengths),
             lambda: around.log.lengths,
             lambda: self._pending.weight,
+            around.grant.term,
             around.pace,
             around.faults,
         )
@@ -216,11 +202,17 @@ class Subscription:
         return self._dispatcher.attach(Asking(consumer, kind, tuple(starts), assigned, replaces))
 
     async def acknowledge(
-        self, acks: Sequence[Ack], txn_id: TxnId | None = None, consumer: Consumer | None = None
+        self,
+        acks: Sequence[Ack],
+        txn_id: TxnId | None = None,
+        consumer: Consumer | None = None,
+        era: int | None = None,
     ) -> None:
         """Acknowledges: all of it, durably, when this returns; or nothing. In a transaction it counts at the commit.
 
-        In a key-shared subscription a consumer who acknowledges a whole entry means what he has of it.
+        In a key-shared subscription a consumer who acknowledges a whole entry means what he has of it now; who means
+        what he has had names the messages, for it may have come to others meanwhile. A cumulative
+        acknowledgement says in which `era` what it names was given: AckTooLate if that is over, see `pending`.
 
         TxnConflict if somebody else holds one of the messages, or has acknowledged it in the case of a transaction; see
         `pending`. InvalidAck for what is no entry, is not readable yet, or for messages that a batch does not have. In
@@ -234,11 +226,13 @@ class Subscription:
         if self._dispatcher.shares_entries:
             acks = [await self._own_part(consumer, ack) for ack in acks]
         await self._check_forms(acks)
+        acks = [_in_short(ack) for ack in acks]
         self._check_running()
         if txn_id is not None:
-            await self._transactions.acknowledge(txn_id, tuple(acks))
+            await self._transactions.acknowledge(txn_id, tuple(acks), era)
             return
-        self._pending.judge_plain(acks, self._keeper.state if self._pending else CursorState())
+        if self._pending or era not in (None, self._keeper.era):
+            await self._transactions.undisputed(lambda: self._pending.judge_plain(acks, self._keeper.state, era))
         await self._keeper.acknowledge(tuple(acks))
         self._acknowledged(acks)
 
@@ -321,7 +315,7 @@ class Subscription:
         state = self._keeper.state.normalise(self._log.lengths)
         return SubscriptionStats(
             state.mark,
-            _backlog(state, self._log),
+            unacknowledged(state, self._log.lengths),
             self._backlog.unacked,
             self._backlog.to_redeliver,
             tuple(each.name for each in self._dispatcher.consumers),
@@ -366,6 +360,12 @@ class Subscription:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def _in_short(ack: Ack) -> Ack:
+    """All messages of an entry are the entry: that is said in few words, however many they are."""
+    bits = ack.bits
+    return ack if bits is None or not bits.is_whole else Ack(ack.position, ack.is_cumulative)
+
+
 def _bound(start: InitialPosition | Position, log: SegmentLog) -> Position:
     """A bound within what there is."""
     if start is InitialPosition.EARLIEST:
@@ -374,19 +374,3 @@ def _bound(start: InitialPosition | Position, log: SegmentLog) -> Position:
         return log.lengths.end
     assert isinstance(start, Position)
     return min(start, log.lengths.end)
-
-
-def _backlog(state: CursorState, log: SegmentLog) -> int:
-    """Entries at or behind the mark that are in no range."""
-    bounds = [state.mark, *(bound for each in state.ranges for bound in each), log.lengths.end]
-    return sum(_between(bounds[at], bounds[at + 1], log) for at in range(0, len(bounds), 2))
-
-
-def _between(start: Position, end: Position, log: SegmentLog) -> int:
-    """How many entries lie from one bound to another."""
-    count = 0
-    for ledger, length in log.lengths.ledgers:
-        first = start.entry if ledger == start.ledger else 0 if ledger > start.ledger else length
-        last = end.entry if ledger == end.ledger else length if ledger < end.ledger else 0
-        count += max(0, min(last, length) - first)
-    return count

@@ -93,6 +93,9 @@ class InTurn:
             if backlog.delays.is_full:
                 return None
             backlog.read_at = max(self._lengths().ceiling(backlog.read_at), self._mark())
+            if backlog.is_kept_waiting(backlog.read_at):
+                self.is_held_up = True
+                return None
             return Wanted(backlog.read_at, room, False, backlog.epoch)
         first: Position = again[0]
         count = 0
@@ -138,6 +141,8 @@ class InTurn:
             if position in backlog.outstanding:
                 continue
             share = backlog.claimed(position, entry.message_count)
+            if share.bits and backlog.is_kept_waiting(position):
+                return visible[place:]
             if share == WHOLE:
                 continue
             if holds_back and entry.deliver_at_ms:
@@ -154,7 +159,8 @@ class InTurn:
                 return visible[place:]
             backlog.deliver(position, consumer, entry.message_count)
             redeliveries = backlog.outstanding[position].redeliveries
-            consumer.give(Delivery(position, entry, redeliveries, share if share.bits else None, backlog.epoch))
+            mask = share if share.bits else None
+            consumer.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
         return ()
 
     def _next_consumer(self, size: int) -> Consumer | None:

@@ -104,6 +104,8 @@ class Delivery(NamedTuple):
     consumer's."""
     epoch: int
     """Grows when an ordered subscription goes back: of the same consumer, what has an older one comes again."""
+    era: int
+    """Of the cursor; a cumulative acknowledgement of this says it."""
 
 
 class VisibleEntry(Protocol):

@@ -20,6 +20,8 @@ class Wanted(NamedTuple):
     """Whether it was read before."""
     epoch: int
     """Of the backlog, when that was said."""
+    only: frozenset[Position] | None = None
+    """What of it is wanted; None: all of it."""
 
 
 class Way(Protocol):
