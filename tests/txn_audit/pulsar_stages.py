@@ -28,9 +28,10 @@ VIEWS = {
     "pulsar_aborted": pulsar.aborted,
     "pulsar_events": pulsar.events,
     "pulsar_watermarks": pulsar.watermarks,
+    "pulsar_numbers": pulsar.numbers,
     "pulsar_participants": pulsar.participants,
 }
-NAMES = ("txn_id", "segment", "odd_key")
+NAMES = ("txn_id", "segment", "coordinator", "odd_key")
 
 
 @cache

@@ -25,6 +25,7 @@ What it needs: payloads that are never sent for two different messages, and fina
     violations  what can be wrong
     outcomes, writes, readings, acks, rest: the judges
     checker     the door
+    totals      the counts of many runs together
 
 Start reading at notes.py, then checker.py.
 """

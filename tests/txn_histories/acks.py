@@ -1,7 +1,8 @@
 """Whether acknowledgements took effect: the committed for good, the aborted not at all, and none of two that conflict.
 
 What is acknowledged is counted in units: a message of an entry. A call acknowledges some; it *binds* them from its
-answer on if it is durable, and for as long as its transaction may still be committed.
+answer on if it is durable, and for as long as its transaction may still be committed. A cumulative one is about what
+its consumer was shown: what lies before the first of that was acknowledged by somebody else, or is to come.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class AckJudge:
             yield call, units
         whole = frozenset(range(self._count(position)))
         for call, ack in self._cumulative:
-            if ack.position > position:
+            if ack.since <= position < ack.position:
                 yield call, whole
 
     def _state(self, call: Acknowledging) -> TxnState:
@@ -119,25 +120,30 @@ class AckJudge:
         last: dict[Position, int] = {}
         for delivery in sighting.deliveries:
             before = last.get(delivery.position)
-            is_single = sighting.is_shared and not sighting.is_keyed
-            if before is not None and not self._may_repeat(delivery.position, delivery.tick, is_single):
+            if before is not None and not self._may_repeat(delivery.position, delivery.tick, sighting):
                 self._findings.add(Lie.REPEATED, str(sighting), f"{delivery}, which he had at tick {before}")
             last[delivery.position] = delivery.tick
 
-    def _may_repeat(self, position: Position, before: int, is_single: bool) -> bool:
-        """Where an order is kept what comes again comes with everything behind it."""
+    def _may_repeat(self, position: Position, before: int, sighting: Sighting) -> bool:
+        """Where an order is kept what comes again comes with everything behind it; and an only consumer is given all
+        that is not acknowledged once more when a transaction has let something go.
+        """
         given_back = [
             back
             for each in self._history.nacks
             if (each.segment, each.subscription) == (self._segment, self._subscription) and each.invoked < before
             for back in each.positions
         ]
-        given_back += [
+        let_go = [
             ack.position
             for call in self._acks
             if call.txn is not None and call.invoked < before and self._state(call) is not TxnState.COMMITTED
             for ack in call.acks
         ]
+        if let_go and not sighting.is_shared:
+            return True
+        given_back += let_go
+        is_single = sighting.is_shared and not sighting.is_keyed
         if position in given_back or (given_back and not is_single and min(given_back) < position):
             return True
         return any(
@@ -151,7 +157,7 @@ class AckJudge:
         seen: set[Position] = set()
         for delivery in sighting.deliveries:
             is_late = delivery.position < furthest and delivery.position not in seen
-            if is_late and not self._may_repeat(delivery.position, delivery.tick, False):
+            if is_late and not self._may_repeat(delivery.position, delivery.tick, sighting):
                 self._findings.add(Lie.MISORDERED, str(sighting), f"{delivery} behind {furthest}")
             seen.add(delivery.position)
             furthest = max(furthest, delivery.position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
 
 from txn.hosting.errors import NoSuchSegment
@@ -16,9 +16,14 @@ from txn.segment.log import START
 from txn.segment.subscription import Delivery, SubscriptionKind
 from txn_histories.clients import Client, Publisher, Transaction
 from txn_histories.consumers import Taking, attach, read
+from txn_histories.outcomes import DECIDED
 
 COMMITS, ABORTS, ABANDONS = 0.6, 0.85, 0.95
 """Up to which chance a transaction is committed, is aborted, is left to its deadline; the rest is raced for."""
+PLAIN = 0.3
+"""How often an only consumer acknowledges without a transaction."""
+LEFT_OPEN = 0.3
+"""How often it leaves a transaction open for a while, in which it has acknowledged something."""
 BURST_MAX = 4
 BATCH_MAX = 3
 ROUNDS_MAX = 6
@@ -94,10 +99,11 @@ class Actors:
         subscription: str,
         kind: SubscriptionKind,
         handle: Callable[[Taking, list[Delivery]], Awaitable[None]],
+        favourites: Collection[str] = (),
     ) -> None:
-        """Attaches to one segment after the other, and handles what comes."""
+        """Attaches to one segment after the other, oftener to its favourites, and handles what comes."""
         while not self.is_over:
-            segment = client.random.choice(self.segments)
+            segment = client.random.choice([*self.segments, *filter(self.segments.__contains__, favourites)])
             try:
                 taking = await attach(client, segment, subscription, kind)
                 if taking is not None:
@@ -111,20 +117,38 @@ class Actors:
             await client.pause()
 
     async def _transform(self, name: str, subscription: str) -> None:
-        """Receives, sends on, and acknowledges in one transaction."""
+        """Receives, sends on, and acknowledges in one transaction; or without one. Sometimes it goes, and leaves the
+        transaction open until somebody else has received what is left.
+        """
         client = self._make_client(name)
         publisher = Publisher(client, client.name)
+        left_open: dict[str, Transaction] = {}
 
         async def handle(taking: Taking, deliveries: list[Delivery]) -> None:
+            era, segment = deliveries[0].era, taking.reached.segment.name
+            before = left_open.pop(segment, None) if client.random.random() < 0.5 else None
+            if before is not None:
+                await client.end(before, TxnState.ABORTED if before.has_failed else client.random.choice(DECIDED))
+                await client.pause()  # what it held may be free by then
+                await taking.acknowledge([Ack(deliveries[-1].position, True)], None, era)
+                return
+            if client.random.random() < PLAIN:
+                await taking.acknowledge(_acks(client, deliveries), None, era)
+                return
             transaction = await client.begin()
-            if client.random.random() < 0.5:
+            is_left_open = segment not in left_open and client.random.random() < LEFT_OPEN
+            if not is_left_open and client.random.random() < 0.5:
                 await self._publish(publisher, transaction)
-            await taking.acknowledge(_acks(client, deliveries), transaction)
+            await taking.acknowledge(_acks(client, deliveries), transaction, era)
             if client.random.random() < 0.3:
-                await taking.acknowledge(_acks(client, deliveries[-1:]), transaction)
-            await self._finish(client, transaction)
+                await taking.acknowledge(_acks(client, deliveries[-1:]), transaction, era)
+            if is_left_open:
+                left_open[segment] = transaction
+                await taking.break_off()
+            else:
+                await self._finish(client, transaction)
 
-        await self._consume(client, subscription, SubscriptionKind.EXCLUSIVE, handle)
+        await self._consume(client, subscription, SubscriptionKind.EXCLUSIVE, handle, left_open)
 
     async def _share(self, name: str) -> None:
         """Takes its part, gives some of it back, acknowledges the rest, sometimes in a transaction."""

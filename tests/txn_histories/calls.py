@@ -24,16 +24,18 @@ from txn.model.errors import (
 )
 from txn.model.header import TxnState
 from txn.model.ids import TxnId
+from txn.model.position import Position
 from txn.segment.buffer import Published
 from txn.segment.cursor import Ack
 from txn.segment.entry import Entry
 from txn.segment.errors import CursorTooLarge, SegmentBusy, SegmentFull
-from txn.segment.subscription import Subscription
-from txn_histories.notes import AckOf, Fate
+from txn.segment.subscription import AckTooLate, Subscription
+from txn_histories.notes import START, AckOf, Fate
 from txn_histories.recorder import Recorder, written
 
 UNCHANGED = (
     TxnConflict,
+    AckTooLate,
     TxnTimedOut,
     TooManyOperations,
     TooManyOpenTransactions,
@@ -97,14 +99,20 @@ async def publish(
 
 
 async def acknowledge(
-    recorder: Recorder, subscription: Subscription, segment: str, acks: Sequence[Ack], txn_id: TxnId | None
+    recorder: Recorder,
+    subscription: Subscription,
+    segment: str,
+    acks: Sequence[Ack],
+    txn_id: TxnId | None,
+    era: int | None = None,
+    since: Position = START,
 ) -> Told:
-    """Acknowledges once."""
-    whole = [AckOf(each.position, each.is_cumulative, each.batch) for each in acks]
+    """Acknowledges once, what was given in that era, by a consumer who was shown that first."""
+    whole = [AckOf(each.position, each.is_cumulative, each.batch, since) for each in acks]
     txn = None if txn_id is None else str(txn_id)
     call = recorder.call("ack", segment=segment, subscription=subscription.name, acks=written(whole), txn=txn)
     try:
-        await subscription.acknowledge(acks, txn_id)
+        await subscription.acknowledge(acks, txn_id, era=era)
     except TxnError as error:
         fate = fate_of(error)
         call.end(fate=fate.value)

@@ -78,6 +78,8 @@ class Taking:
         self.subscription = subscription
         self.consumer = consumer
         self._sighting = sighting
+        self._first: Position | None = None
+        """The first that it was shown."""
         self._waiting: Waiting[list[Delivery]] = Waiting(client, reached, consumer.receive)
         consumer.permit(PERMITS)
 
@@ -88,17 +90,24 @@ class Taking:
             return []
         shown = [(each.position, each.entry.payload.decode(), skipped(each)) for each in deliveries]
         self.client.recorder.shown(self._sighting, self._waiting.since, shown)
+        first = min(each.position for each in deliveries)
+        self._first = first if self._first is None else min(self._first, first)
         self.consumer.permit(sum(each.entry.message_count for each in deliveries))
         return deliveries
 
-    async def acknowledge(self, acks: Sequence[Ack], transaction: Transaction | None) -> calls.Told:
-        """Acknowledges; a transaction of which that is not certain has failed."""
+    async def acknowledge(
+        self, acks: Sequence[Ack], transaction: Transaction | None, era: int | None = None
+    ) -> calls.Told:
+        """Acknowledges; a transaction of which that is not certain has failed. Who says the era of what is
+        acknowledged knows that of what it was not shown nothing is taken.
+        """
         client = self.client
+        since = START if era is None or self._first is None else self._first
         txn_id = None if transaction is None else transaction.txn_id
         segment = self.reached.segment.name
         try:
             told = await self.reached.broker.call(
-                calls.acknowledge, client.recorder, self.subscription, segment, acks, txn_id
+                calls.acknowledge, client.recorder, self.subscription, segment, acks, txn_id, era, since
             )
         except ConnectionLost:
             told = calls.Told(Fate.UNKNOWN)

@@ -82,6 +82,8 @@ class AckOf:
     position: Position
     is_cumulative: bool = False
     batch: tuple[int, ...] = ()
+    since: Position = START
+    """Of a cumulative one: the first that its consumer was shown, if that is known. It takes nothing before it."""
 
 
 @dataclass(frozen=True, slots=True)

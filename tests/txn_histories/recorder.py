@@ -114,7 +114,7 @@ def telling(name: str) -> Recorder:
 
 def written(acks: Iterable[AckOf]) -> list[list[object]]:
     """Acknowledgements as they stand in a line."""
-    return [[str(each.position), each.is_cumulative, list(each.batch)] for each in acks]
+    return [[str(each.position), each.is_cumulative, list(each.batch), str(each.since)] for each in acks]
 
 
 def history_of(lines: Sequence[Line]) -> History:
@@ -158,7 +158,10 @@ class _Reading:
             case "send":
                 history.sends.append(_send(line, end))
             case "ack":
-                acks = tuple(AckOf(Position.parse(at), bool(flag), tuple(batch)) for at, flag, batch in line["acks"])
+                acks = tuple(
+                    AckOf(Position.parse(at), bool(flag), tuple(batch), Position.parse(since))
+                    for at, flag, batch, since in line["acks"]
+                )
                 fate = Fate(end.get("fate", Fate.UNKNOWN.value))
                 history.acks.append(
                     Acknowledging(line["segment"], line["subscription"], acks, line["txn"], tick, returned, fate)

@@ -345,3 +345,26 @@ def test_final_consumers_that_share_get_everything_together(last: str, lies: set
     for names in (["a", "b"], [last]):
         story.show(story.open("sub", is_shared=True, is_final=True), *names)
     assert story.lies() == lies
+
+
+@pytest.mark.parametrize(("left", "wanted"), [(["a"], set()), ([], {Lie.ABORTED_ACK_LOST})])
+def test_what_a_consumer_was_not_shown_is_not_taken_by_its_cumulative_acknowledgement(
+    left: list[str], wanted: set[Enum]
+) -> None:
+    story, _ = consumed()
+    story.begin("x")
+    story.ack(0, txn="x")
+    story.show(story.open("sub"), "b", "c")
+    story.abort("x")
+    story.ack(AckOf(at(2), True, since=at(1)))
+    assert finished(story, *left) == wanted
+
+
+def test_what_lies_before_it_and_was_acknowledged_by_others_is_well() -> None:
+    story, _ = consumed()
+    story.begin("x")
+    story.ack(0, txn="x")
+    story.show(story.open("sub"), "b", "c")
+    story.commit("x")
+    story.ack(AckOf(at(2), True, since=at(1)))
+    assert finished(story) == set()

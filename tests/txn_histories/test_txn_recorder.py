@@ -18,7 +18,7 @@ def test_lines_become_a_history_in_whatever_order_they_are_heard() -> None:
     sighting = recorder.open("s", "sub", start=Position(1, 0), term=1)
     since = recorder.tick()
     recorder.shown(sighting, since, [(Position(1, 4), "m", (1,))])
-    acks = [AckOf(Position(1, 4), True, (0, 1))]
+    acks = [AckOf(Position(1, 4), True, (0, 1), Position(1, 2))]
     recorder.call("ack", segment="s", subscription="sub", acks=written(acks), txn="x").end(fate="refused")
     recorder.note("nack", segment="s", subscription="sub", positions=["1:4"])
     recorder.call("look", txn="x").end(state="OPEN")

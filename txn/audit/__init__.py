@@ -10,12 +10,12 @@ is a condition on their rows. All of that is Spark's to run: on one machine, or 
     tables      what the rules look at, joined once
     rules       the rules
     engine      evaluates them: violations come out, with evidence
-    ledger      what audits have seen, kept for longer than the store keeps it
+    ledger      what there was, kept for longer than the store keeps it
     report      what was found as a page with charts
     keys        the keys of the records that violations are about
-    command, help, running, listing, telling
-                `tidemark audit`: options, texts, sessions, what is printed
-    planting, faults
+    command, help, running, recording, session, starting, listing, telling, words
+                `tidemark audit`: options, texts, sessions of Spark, what is printed
+    planting, faults, pulsar_faults
                 stores with known violations, to audit the audit with
 
 What it promises. A violation names what it is about and shows what it was judged by. What is found is what was there at

@@ -18,6 +18,8 @@ SEVERITIES = ("critical", "error", "warning")
 LIMIT = 10
 EVERY_MS = 300_000
 KEEP_MS = 30 * 86_400_000
+RECORD_EVERY_MS = 10_000
+ROWS = 100_000
 
 
 def register(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -39,6 +41,7 @@ def register(commands: Commands[argparse.ArgumentParser]) -> None:
         "--every", type=duration_ms, default=EVERY_MS, metavar="TIME", help="from one audit to the next (5m)"
     )
     watch.add_argument("--times", type=positive, metavar="N", help="stop after so many (never)")
+    _add_record(operations)
     rules = _operation(operations, "rules", "list the rules", texts.RULES_DESCRIPTION, texts.RULES_EXAMPLES)
     _add_dialect(rules, None)
     _add_json(rules)
@@ -72,7 +75,29 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
-def _add_audit(parser: argparse.ArgumentParser) -> None:
+def _add_record(operations: Commands[argparse.ArgumentParser]) -> None:
+    record = _operation(
+        operations, "record", "record every change in a ledger", texts.RECORD_DESCRIPTION, texts.RECORD_EXAMPLES
+    )
+    _add_source(record)
+    record.add_argument("--ledger", type=Path, required=True, metavar="DIR", help="the ledger; made if it is not there")
+    record.add_argument("--once", action="store_true", help="record what there is now, and end")
+    record.add_argument(
+        "--every", type=duration_ms, default=RECORD_EVERY_MS, metavar="TIME", help="from one batch to the next (10s)"
+    )
+    record.add_argument(
+        "--rows", type=positive, default=ROWS, metavar="N", help=f"changes in a batch, but one write is whole ({ROWS})"
+    )
+    record.add_argument(
+        "--bridge",
+        action="store_true",
+        help="where the store no longer keeps what comes next, go on with what it is now, and leave a gap",
+    )
+    _add_keep(record)
+    _add_json(record)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
     store = parser.add_argument_group("store")
     store.add_argument(
         "--store",
@@ -87,6 +112,24 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     spark.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; may be repeated"
     )
+    spark.add_argument(
+        "--py-files",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="code for executors that do not have it: a wheel, a zip, a .py; may be repeated",
+    )
+
+
+def _add_keep(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--keep", type=duration_ms, default=KEEP_MS, metavar="TIME", help="how long the ledger keeps it (30d)"
+    )
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    _add_source(parser)
     rules = parser.add_argument_group("rules")
     rules.add_argument("--rule", action="append", default=[], metavar="RULE", help="only this rule; may be repeated")
     rules.add_argument("--grace", type=duration_ms, metavar="TIME", help="how long a step may take (1m)")
@@ -100,9 +143,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--ledger", type=Path, metavar="DIR", help="keep what is seen there, and judge by what was seen before"
     )
-    output.add_argument(
-        "--keep", type=duration_ms, default=KEEP_MS, metavar="TIME", help="how long the ledger keeps it (30d)"
-    )
+    _add_keep(output)
     output.add_argument(
         "--fail-on",
         choices=SEVERITIES,

@@ -55,6 +55,10 @@ class Dialect:
     index_parent: Mapping[str, str]
     """What stands before secondary keys."""
     limits: Limits
+    operation_sums: str | None = None
+    """The view that has operations added up already, if there is one."""
+    operation_entry_sums: str | None = None
+    """The same of the entries of their indexes; keys are hashed as in `operation_sums`."""
 
 
 TIDEMARK = Dialect(
@@ -74,6 +78,8 @@ TIDEMARK = Dialect(
     },
     {},
     Limits(),
+    "operation_sums",
+    "operation_entry_sums",
 )
 
 PULSAR = Dialect(
@@ -84,6 +90,7 @@ PULSAR = Dialect(
         "aborted": "pulsar_aborted",
         "events": "pulsar_events",
         "watermarks": "pulsar_watermarks",
+        "numbers": "pulsar_numbers",
         "participants": "pulsar_participants",
     },
     f"{pulsar.IDS}/",

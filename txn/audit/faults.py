@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 
 from txn.audit.planting import (
+    IDS_GIVEN,
     LONG_AGO_MS,
     MARK,
     SUBSCRIPTION,
@@ -21,12 +21,6 @@ from txn.model.header import Cause, TxnState
 from txn.model.ids import TxnId
 from txn.model.position import Position
 from txn.segment.cursor import CursorState
-
-_NAMES = count()
-
-
-def _new_segment(what: str) -> str:
-    return f"segment://public/default/{what}-{next(_NAMES)}/0000-ffff-0"
 
 
 async def _open_past_deadline(planter: Planter) -> Sequence[Expected]:
@@ -73,7 +67,7 @@ async def _transaction_on_two_shards(planter: Planter) -> Sequence[Expected]:
 
 
 async def _id_never_given(planter: Planter) -> Sequence[Expected]:
-    txn_id = TxnId(7, next(_NAMES))
+    txn_id = TxnId(planter.realm, IDS_GIVEN + planter.next_id().sequence)
     await planter.put(Subject(planter.open_header(LONG_AGO_MS)), txn_id)
     return [Expected("id-never-given", str(txn_id))]
 
@@ -81,7 +75,7 @@ async def _id_never_given(planter: Planter) -> Sequence[Expected]:
 async def _unreadable_record(planter: Planter) -> Sequence[Expected]:
     key = paths.header_key(planter.next_id())
     await planter.store.put(key, b"no header", partition_key=key.rpartition("/")[2])
-    operation = f"{paths.OPERATIONS}/md_0_x/-{1:020}"
+    operation = f"{paths.OPERATIONS}/md_{planter.realm}_x/-{1:020}"
     await planter.store.put(operation, b"{}")
     return [Expected("unreadable-record", key=key), Expected("unreadable-record", key=operation)]
 
@@ -118,7 +112,7 @@ async def _operations_missing(planter: Planter) -> Sequence[Expected]:
 
 
 async def _position_beyond_log(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("short")
+    segment = planter.new_segment("short")
     await planter.put_segment(segment)
     found = []
     for place in (Position(2, 50), Position(TERM + 1, 0)):
@@ -129,7 +123,7 @@ async def _position_beyond_log(planter: Planter) -> Sequence[Expected]:
 
 
 async def _participant_without_segment(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("gone")
+    segment = planter.new_segment("gone")
     txn_id = await planter.put(
         Subject(planter.open_header(LONG_AGO_MS), [planter.write(segment, LONG_AGO_MS - 1)])
     )
@@ -158,7 +152,7 @@ async def _acknowledged_by_two(planter: Planter) -> Sequence[Expected]:
 
 
 async def _two_cumulative(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("cumulative")
+    segment = planter.new_segment("cumulative")
     await planter.put_segment(segment)
     acks = [planter.acknowledgement(segment, LONG_AGO_MS - 1, cumulative=True) for _ in range(2)]
     ids = [await planter.put(Subject(planter.open_header(LONG_AGO_MS), [each])) for each in acks]
@@ -168,7 +162,7 @@ async def _two_cumulative(planter: Planter) -> Sequence[Expected]:
 async def _acknowledged_before_commit(planter: Planter) -> Sequence[Expected]:
     found = []
     for place in (Position(MARK.ledger, MARK.entry - 1), Position(TERM, 6)):
-        segment = _new_segment("early")
+        segment = planter.new_segment("early")
         await planter.put_segment(segment)
         age_ms = planter.limits.hold_ms - 10_000
         ack = planter.acknowledgement(segment, age_ms - 1, place)
@@ -226,20 +220,20 @@ async def _aborted_not_pruned(planter: Planter) -> Sequence[Expected]:
 
 
 async def _segment_left_behind(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("left")
+    segment = planter.new_segment("left")
     await planter.put_segment(segment, with_descriptor=False)
     rule = "segment-left-behind"
     return [Expected(rule, None, segment), Expected(rule, None, segment, SUBSCRIPTION)]
 
 
 async def _segment_on_two_shards(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("torn")
+    segment = planter.new_segment("torn")
     await planter.put_segment(segment, log_partition=planter.elsewhere(segment))
     return [Expected("segment-on-two-shards", None, segment)]
 
 
 async def _cursor_beyond_log(planter: Planter) -> Sequence[Expected]:
-    segment = _new_segment("short")
+    segment = planter.new_segment("short")
     await planter.put_segment(segment)
     found = []
     for mark in (Position(TERM + 1, 0), Position(2, 51)):
@@ -297,6 +291,10 @@ FAULTS: Mapping[str, Fault] = {
     "index-leads-nowhere": _index_leads_nowhere,
 }
 """By the name of the rule that each is meant for."""
+
+
+IMPLIED: Mapping[str, frozenset[str]] = {"half-applied": frozenset({"outcome-not-applied"})}
+"""Which other rules find a rule's fault as well, because it cannot be without theirs."""
 
 
 async def plant_fault(planter: Planter, rule: str, count: int = 1) -> set[Expected]:

@@ -26,7 +26,7 @@ examples:
   tidemark audit run
   tidemark audit run --output violations --limit 3
   tidemark audit run --rule half-applied --rule horizon-held --json
-  tidemark audit run --master spark://spark:7077 --store oxia://store:6648
+  tidemark audit run --master spark://spark:7077 --store oxia://store:6648 --py-files tidemark.whl
 """
 
 WATCH_DESCRIPTION = """\
@@ -38,6 +38,19 @@ WATCH_EXAMPLES = """\
 examples:
   tidemark audit watch --every 10m
   tidemark audit watch --every 1m --times 3 --json
+"""
+
+RECORD_DESCRIPTION = """\
+Records every change of transaction records in a ledger, exactly once, until SIGINT or SIGTERM: first the
+store as it is, then its change log, which goes on where it ended the last time. `audit run --ledger` judges
+by what is recorded. It needs our service or a directory: other stores have no change log.
+"""
+
+RECORD_EXAMPLES = """\
+examples:
+  tidemark audit record --ledger /var/lib/tidemark-ledger
+  tidemark audit record --ledger /var/lib/tidemark-ledger --once --json
+  tidemark audit record --ledger /shared/ledger --master spark://spark:7077 --store oxia://store:6648
 """
 
 RULES_DESCRIPTION = """\

@@ -2,7 +2,7 @@
 
     planter = Planter(store, as_of_ms, elsewhere)
     await planter.plant_clean(transactions=100_000)
-    expected = await planter.plant_fault("operations-without-header", count=10)
+    expected = await plant_fault(planter, "operations-without-header", count=10)
 
 Records are made by the code that makes them in earnest, and lie in the store as brokers put them there. What a rule
 should find in a fault is returned: nothing else may be found anywhere.
@@ -68,15 +68,21 @@ class Subject:
     operations: Sequence[Operation] = ()
 
 
-def segment_named(number: int) -> str:
+def segment_named(number: int, realm: int = 0) -> str:
     """A segment's name, which asks for escapes."""
-    return f"segment://public/default/orders {number % SEGMENTS}/0000-ffff-{number % SEGMENTS}"
+    return f"segment://public/{realm or 'default'}/orders {number % SEGMENTS}/0000-ffff-{number % SEGMENTS}"
 
 
 class Planter:
-    """Plants into one store. All times are seen from the audit's moment."""
+    """Plants into one store. All times are seen from the audit's moment.
 
-    def __init__(self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str]) -> None:
+    What is planted in different realms has nothing in common: neither coordinator nor segments.
+    """
+
+    def __init__(
+        self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str], realm: int = 0
+    ) -> None:
+        self.realm = realm
         self.store = store
         self.as_of_ms = as_of_ms
         self.limits = Limits()
@@ -89,12 +95,17 @@ class Planter:
 
     def segment(self, number: int) -> str:
         """One of the segments that there are."""
-        return segment_named(number)
+        return segment_named(number, self.realm)
+
+    def new_segment(self, what: str) -> str:
+        """The name of one more segment."""
+        return f"segment://public/{self.realm or 'default'}/{what}-{next(self._numbers)}/0000-ffff-0"
 
     async def plant_segments(self) -> None:
         """The segments, their logs and cursors, and the numbers that were given."""
         value = json.dumps({"format": 1, "next": IDS_GIVEN}).encode()
-        await self.store.put(f"{NUMBERS}/0", value, partition_key=f"{NUMBERS}/0")
+        key = f"{NUMBERS}/{self.realm}"
+        await self.store.put(key, value, partition_key=key)
         for number in range(SEGMENTS):
             await self.put_segment(self.segment(number))
 
@@ -126,7 +137,7 @@ class Planter:
 
     def next_id(self) -> TxnId:
         """An id that was not used yet."""
-        return TxnId(0, next(self._numbers))
+        return TxnId(self.realm, next(self._numbers))
 
     def open_header(self, age_ms: int = RECENT_MS) -> Header:
         """Of a transaction that was begun so long ago and has an hour."""

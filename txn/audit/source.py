@@ -27,10 +27,10 @@ class Source(Protocol):
 
 
 class History(Protocol):
-    """What earlier audits have seen."""
+    """What there was before."""
 
     def read(self, name: str) -> DataFrame:
-        """All rows of a view, by the audit's name for it, with `as_of`; none where nothing was recorded."""
+        """All rows of a view, by the audit's name for it, or of `removed`, with `as_of`; none if none were recorded."""
 
 
 def declared(schema: str, columns: Sequence[str]) -> str:

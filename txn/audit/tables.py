@@ -7,8 +7,8 @@
     segments        one row for each segment; odd ones as well
     cursors         one row for each subscription, beside its segment
 
-Operations are by far the most records. They are read once and added up where they are, by fixed-width sums that need
-no sorting, so what travels is as much as there are participants.
+Operations are by far the most records. They are read once and added up where they are: of our own records while they
+are read, so that Spark has about as many rows as there are participants.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ _SUMS: dict[str, Callable[[Column], Column]] = {
     AS_OF: F.max,
 }
 """What is known of a participant, and how two parts of it are put together."""
+SUMMED = (
+    *(*WHO, "ledger", *ODD, "operations", "cumulative", "first_sequence", "last_sequence", "first_entry", "last_entry"),
+    *("first_written", "last_written", "last_term", "keys_hash"),
+)
+"""What operations are added up to."""
 _TYPES = {"beyond_log": "boolean"} | dict.fromkeys(("applied", "aborted", "last_announced", "early_at"), "timestamp")
 """Those that are no numbers, where a dialect may lack them."""
 
@@ -69,7 +74,7 @@ class Tables:
         self._history = history
         self.dialect = dialect
         self.limits = dialect.limits if limits is None else limits
-        self._made: dict[Any, DataFrame] = {}
+        self._made: dict[Any, DataFrame | None] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Computes a DataFrame, now and never again: on the executors' disks where there is no room in memory.
@@ -78,7 +83,7 @@ class Tables:
         """
         return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
-    def once(self, make: Callable[[Tables, C], DataFrame], context: C) -> DataFrame:
+    def once(self, make: Callable[[Tables, C], DataFrame | None], context: C) -> DataFrame | None:
         """What several rules need, made by the first of them."""
         if make not in self._made:
             self._made[make] = make(self, context)
@@ -110,40 +115,43 @@ class Tables:
         columns = ["txn_id", "state", "begun", "deadline", "finalized", "owner", "modifications", "shard"]
         return self.view("headers", *columns, *ODD).withColumnRenamed("shard", "header_shard")
 
-    def _operations(self) -> DataFrame:
+    @cached_property
+    def operation_sums(self) -> DataFrame:
+        """What operations add up to, several rows for some participants; kept if it was added up while it was read."""
+        if self.dialect.operation_sums is not None:
+            return self.keep(self.source.read(self.dialect.operation_sums, [*SUMMED, "places", "shard"]))
         columns = ("sequence", "ledger", "first_entry", "last_entry", "cumulative", "written", "term", "shard")
         operations = self.view("ops", *WHO, *columns, *ODD)
         key = operation_key(self.dialect, F.col("sequence"))
-        grouped = operations.groupBy(*WHO, "ledger", *ODD).agg(
-            F.count("sequence").alias("operations"),
-            F.sum(F.col("cumulative").cast("int")).alias("cumulative"),
-            F.min("sequence").alias("first_sequence"),
-            F.max("sequence").alias("last_sequence"),
-            F.min("written").alias("first_written"),
-            F.max("written").alias("last_written"),
-            F.min("shard").alias("least_shard"),
-            F.max("shard").alias("greatest_shard"),
-            F.max("term").alias("last_term"),
-            F.min("first_entry").alias("first_entry"),
-            F.max("last_entry").alias("last_entry"),
-            F.bit_xor(F.xxhash64(key)).alias("keys_hash"),
-            F.max(AS_OF).alias(AS_OF),
+        return operations.select(
+            *(*WHO, "ledger", *ODD, "first_entry", "last_entry", "shard", AS_OF),
+            F.when(F.col("sequence").isNotNull(), 1).otherwise(0).cast("bigint").alias("operations"),
+            F.col("cumulative").cast("bigint").alias("cumulative"),
+            F.col("sequence").alias("first_sequence"),
+            F.col("sequence").alias("last_sequence"),
+            F.col("written").alias("first_written"),
+            F.col("written").alias("last_written"),
+            F.col("term").alias("last_term"),
+            F.xxhash64(key).alias("keys_hash"),
         )
-        if self.has("segment_state"):
-            grouped = self._beside_logs(grouped)
-        return grouped.withColumnRenamed("ledger", "last_ledger").drop("first_entry", "last_entry")
 
-    def _beside_logs(self, grouped: DataFrame) -> DataFrame:
+    def _operations(self) -> DataFrame:
+        sums = self.operation_sums.withColumns({"least_shard": F.col("shard"), "greatest_shard": F.col("shard")})
+        if self.has("segment_state"):
+            sums = self._beside_logs(sums)
+        return sums.withColumnRenamed("ledger", "last_ledger").drop("first_entry", "last_entry", "shard", "places")
+
+    def _beside_logs(self, sums: DataFrame) -> DataFrame:
         """What the positions mean: whether the log may have them, whether the cursor has some already."""
         lengths = self.states.select("segment", F.inline("closed"))
         cursors = self.cursor_records.where("odd_key IS NULL AND NOT deleting")
         cursors = cursors.drop(AS_OF, *ODD, "deleting").withColumnRenamed("changed", "cursor_changed")
-        joined = grouped.join(F.broadcast(lengths), ["segment", "ledger"], "left")
+        joined = sums.join(F.broadcast(lengths), ["segment", "ledger"], "left")
         joined = joined.join(F.broadcast(cursors), ["segment", "subscription"], "left")
         is_ack = F.col("subscription").isNotNull()
         is_older = F.col("first_written") <= F.col("cursor_changed")
         first, last = F.struct("ledger", "first_entry"), F.struct("ledger", "last_entry")
-        is_early = is_older & is_acknowledged(first, last)
+        is_early = is_ack & is_older & is_acknowledged(first, last)
         joined = joined.withColumn("beyond_log", is_ack & (F.col("last_entry") >= F.col("length")))
         joined = joined.withColumn("early_at", F.when(is_early, F.col("cursor_changed")))
         return joined.drop("length", "mark_ledger", "mark_entry", "ranges", "cursor_changed")
@@ -176,14 +184,18 @@ class Tables:
         parts += [self._applied()] if self.has("applied") else []
         parts += [self._announced()] if self.has("events") else []
         names = [*WHO, *ODD]
-        grouped = _together(parts).groupBy(*names).agg(
+        together = _together(parts)
+        if self.dialect.operation_sums is not None:
+            # Few rows are of one participant: they travel once, to where they meet their header as well.
+            together = together.repartition("txn_id")
+        grouped = together.groupBy(*names).agg(
             *(function(_present(parts, name)).alias(name) for name, function in _SUMS.items())
         )
-        headers = self.headers.withColumnRenamed(AS_OF, "header_as_of")
-        odd_headers = headers.where("odd_key IS NOT NULL").select(*ODD, F.col("header_as_of").alias(AS_OF))
-        sound = headers.where("odd_key IS NULL").drop(*ODD)
-        joined = grouped.unionByName(odd_headers, allowMissingColumns=True).join(sound, "txn_id", "full")
-        joined = joined.withColumn(AS_OF, F.coalesce(AS_OF, "header_as_of")).drop("header_as_of")
+        # Headers that cannot be read have no id, and so nothing to be joined to.
+        beside = {AS_OF: "header_as_of", "odd_key": "header_odd_key", "odd": "header_odd"}
+        joined = grouped.join(self.headers.withColumnsRenamed(beside), "txn_id", "full")
+        joined = joined.withColumns({name: F.coalesce(name, each) for name, each in beside.items()})
+        joined = joined.drop(*beside.values())
         for name in ("operations", "announcements"):
             joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
         return self.keep(self._beside_segments(joined))

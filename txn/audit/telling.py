@@ -12,8 +12,8 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from metastore.tables import moment_text, write_rows
-from txn.audit.report.figures import figures_of
-from txn.audit.report.page import page_of
+from txn.audit.report.figures import figures_of, totals_of
+from txn.audit.report.page import Findings, page_of
 from txn.audit.rules.model import SUBJECT, Rule, Severity
 from txn.audit.tables import Tables
 
@@ -54,9 +54,10 @@ class Telling:
         examples = _examples(found, self._arguments.limit) if counts else {}
         if self._arguments.report is not None:
             self.step("the report")
-            figures = figures_of(tables, found)
-            page = page_of(self._arguments.store, as_of_ms, rules, counts, examples, figures)
-            self._arguments.report.write_text(page, encoding="utf-8")
+            shown = {name: [row.asDict() for row in rows] for name, rows in examples.items()}
+            figures = figures_of(tables, rules, counts)
+            findings = Findings(self._arguments.store, as_of_ms, rules, counts, shown, totals_of(tables), figures)
+            self._arguments.report.write_text(page_of(findings), encoding="utf-8")
         self._wipe()
         broken = sorted((rule for rule in rules if rule.name in counts), key=lambda rule: rule.severity.rank)
         if self._arguments.json:

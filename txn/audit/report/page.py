@@ -2,68 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-
-from pyspark.sql import Row
 
 from metastore.tables import moment_text
 from txn.audit.report.charts import chart, number_text
-from txn.audit.report.figures import Figure
-from txn.audit.rules.model import SUBJECT, Rule
+from txn.audit.report.figures import Figure, Totals
+from txn.audit.report.style import STYLE
+from txn.audit.rules.model import SUBJECT, Rule, Severity
 
-STYLE = """
-:root { --ink: #1d2433; --pale: #5b6577; --line: #dfe4ec; --page: #f5f7fa; --card: #fff;
-  --part0: #2f6fdb; --part1: #35a37c; --part2: #e0913a; --critical: #c62f3b; --error: #d9722e; --warning: #b8941f; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf2; --pale: #9aa5b8; --line: #313a4a; --page: #141922;
-  --card: #1c232f; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 0; }
-main { max-width: 860px; margin: 0 auto; padding: 32px 20px 64px; }
-h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 0 0 2px; }
-p { color: var(--pale); margin: 2px 0 12px; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 18px 22px;
-  margin: 18px 0; }
-svg { width: 100%; height: auto; display: block; } svg text { font-size: 12px; fill: var(--ink); }
-svg .label { text-anchor: end; } svg .number { fill: var(--pale); }
-.part0 { fill: var(--part0); background: var(--part0); } .part1 { fill: var(--part1); background: var(--part1); }
-.part2 { fill: var(--part2); background: var(--part2); }
-.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 12px; }
-.tiles { display: flex; gap: 14px; margin: 18px 0; } .tile { flex: 1; background: var(--card); border-radius: 10px;
-  border: 1px solid var(--line); padding: 12px 18px; } .tile b { font-size: 26px; display: block; }
-.critical { color: var(--critical); } .error { color: var(--error); } .warning { color: var(--warning); }
-table { border-collapse: collapse; width: 100%; font-size: 12.5px; } td, th { text-align: left; vertical-align: top;
-  border-top: 1px solid var(--line); padding: 5px 8px 5px 0; overflow-wrap: anywhere; } th { color: var(--pale); }
-code { font-size: 11.5px; } details { margin-top: 8px; } summary { cursor: pointer; }
-"""
+TITLE = "Audit of transactions"
+_QUOTED = re.compile(r"`([^`]+)`")
 
 
-def page_of(
-    store: str,
-    as_of_ms: int,
-    rules: Sequence[Rule],
-    counts: Mapping[str, int],
-    examples: Mapping[str, Sequence[Row]],
-    figures: Sequence[Figure],
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an audit has found, as far as a page shows it."""
+
+    store: str
+    as_of_ms: int
+    rules: Sequence[Rule]
+    counts: Mapping[str, int]
+    """By rule; of those that are broken."""
+    examples: Mapping[str, Sequence[Mapping[str, str | None]]]
+    """Some violations of each of them."""
+    totals: Totals
+    figures: Sequence[Figure]
+
+    @property
+    def broken(self) -> Sequence[Rule]:
+        """The gravest first, of those the most frequent."""
+        found = (rule for rule in self.rules if rule.name in self.counts)
+        return sorted(found, key=lambda rule: (rule.severity.rank, -self.counts[rule.name], rule.name))
+
+    def count_of(self, severity: Severity) -> int:
+        """How many violations are of that kind."""
+        return sum(self.counts[rule.name] for rule in self.broken if rule.severity is severity)
+
+
+def page_of(findings: Findings) -> str:
     """The whole page."""
-    broken = sorted((rule for rule in rules if rule.name in counts), key=lambda rule: rule.severity.rank)
     parts = [
-        f"<h1>Audit of transactions</h1><p>{escape(store)}, {moment_text(as_of_ms)}</p>",
-        _tiles(rules, broken, counts),
-        *(_figure(each) for each in figures if each.bars),
-        *(_rule(each, counts[each.name], examples.get(each.name, ())) for each in broken),
+        _header(findings),
+        _tiles(findings),
+        f'<div class="charts">{"".join(map(_figure, findings.figures))}</div>',
+        *(["<h2>What is wrong</h2>"] if findings.broken else []),
+        *(_rule(each, findings.counts[each.name], findings.examples.get(each.name, ())) for each in findings.broken),
+        "<footer><code>tidemark audit explain RULE</code> says more of each rule.</footer>",
     ]
-    head = f'<meta charset="utf-8"><title>Audit of transactions</title><style>{STYLE}</style>'
-    viewport = '<meta name="viewport" content="width=device-width">'
+    head = (
+        f'<meta charset="utf-8"><title>{TITLE}</title><meta name="viewport" content="width=device-width">'
+        f"<style>{STYLE}</style>"
+    )
     body = f"<body><main>{''.join(parts)}</main></body>"
-    return f'<!doctype html><html lang="en"><head>{head}{viewport}</head>{body}</html>'
+    return f'<!doctype html><html lang="en"><head>{head}</head>{body}</html>'
 
 
-def _tiles(rules: Sequence[Rule], broken: Sequence[Rule], counts: Mapping[str, int]) -> str:
-    tiles = [("rules", len(rules), ""), ("broken", len(broken), "")]
-    for severity in ("critical", "error", "warning"):
-        count = sum(counts[rule.name] for rule in broken if rule.severity.value == severity)
-        tiles.append((severity, count, severity if count else ""))
+def _header(findings: Findings) -> str:
+    kind = findings.broken[0].severity.value if findings.broken else "well"
+    verdict = _verdict(findings) if findings.broken else "Nothing is wrong"
+    where = f"<code>{escape(findings.store)}</code> at {moment_text(findings.as_of_ms)}"
+    return (
+        f"<header><div><h1>{TITLE}</h1><p>{where}</p></div>"
+        f'<span class="verdict {kind}">{escape(verdict)}</span></header>'
+    )
+
+
+def _verdict(findings: Findings) -> str:
+    severity = findings.broken[0].severity
+    count = findings.count_of(severity)
+    return f"{number_text(count)} {_named(severity, count)}"
+
+
+def _named(severity: Severity, count: int) -> str:
+    return severity.value if severity is Severity.CRITICAL or count == 1 else f"{severity.value}s"
+
+
+def _tiles(findings: Findings) -> str:
+    tiles = [
+        ("transactions", findings.totals.transactions, ""),
+        ("operations", findings.totals.operations, ""),
+        ("rules held", len(findings.rules) - len(findings.broken), ""),
+    ]
+    for severity in Severity:
+        count = findings.count_of(severity)
+        tiles.append((_named(severity, count), count, severity.value if count else ""))
     drawn = (
         f'<div class="tile"><b class="{kind}">{number_text(count)}</b>{escape(label)}</div>'
         for label, count, kind in tiles
@@ -72,25 +98,41 @@ def _tiles(rules: Sequence[Rule], broken: Sequence[Rule], counts: Mapping[str, i
 
 
 def _figure(figure: Figure) -> str:
-    keys = (
-        f'<span class="key part{place}"></span>{escape(name)}' for place, name in enumerate(figure.legend)
+    keys = "".join(
+        f'<span><i class="tone{place}"></i>{escape(name)}</span>' for place, name in enumerate(figure.legend)
     )
-    said = f"<p>{escape(figure.said)}{''.join(keys)}</p>"
-    return f"<section><h2>{escape(figure.title)}</h2>{said}{chart(figure)}</section>"
+    legend = f'<div class="legend">{keys}</div>' if keys else ""
+    drawn = f"{legend}{chart(figure)}" if figure.bars else f'<p class="nothing">{escape(figure.nothing)}</p>'
+    said = f'<p class="said">{escape(figure.said)}</p>'
+    return f'<section class="card"><h3>{escape(figure.title)}</h3>{said}{drawn}</section>'
 
 
-def _rule(rule: Rule, count: int, rows: Sequence[Row]) -> str:
-    names = [name for name in (*SUBJECT, "evidence") if any(row[name] is not None for row in rows)]
-    heads = "".join(f"<th>{escape(name)}</th>" for name in names)
-    cells = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
+def _rule(rule: Rule, count: int, examples: Sequence[Mapping[str, str | None]]) -> str:
     kind = rule.severity.value
+    mark = f"<b>{kind}</b><code>{escape(rule.name)}</code><span>{number_text(count)} times</span>"
+    is_open = " open" if rule.severity is Severity.CRITICAL else ""
     return (
-        f'<section id="{escape(rule.name)}"><h2>{escape(rule.title)}</h2>'
-        f'<p><b class="{kind}">{kind}</b> · {escape(rule.name)} · {number_text(count)} violations</p>'
-        f"<p>{escape(rule.why)}</p><p><b>What to do.</b> {escape(rule.remedy)}</p>"
-        f"<details><summary>{len(rows)} of them</summary><table><tr>{heads}</tr>{cells}</table></details></section>"
+        f'<section class="card rule {kind}" id="{escape(rule.name)}"><div class="mark">{mark}</div>'
+        f"<h3>{escape(rule.title)}</h3><p>{_prose(rule.why)}</p><p><b>What to do.</b> {_prose(rule.remedy)}</p>"
+        f"<details{is_open}><summary>{len(examples)} of {number_text(count)}, with evidence</summary>"
+        f"{''.join(map(_example, examples))}</details></section>"
     )
 
 
-def _cell(value: object) -> str:
-    return f"<td><code>{'' if value is None else escape(str(value))}</code></td>"
+def _prose(text: str) -> str:
+    return _QUOTED.sub(r"<code>\1</code>", escape(text))
+
+
+def _example(violation: Mapping[str, str | None]) -> str:
+    subject = [(name, violation[name]) for name in SUBJECT if violation[name] is not None]
+    evidence = json.loads(violation["evidence"] or "{}")
+    shown = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in evidence.items()]
+    return f'<div class="example">{_pairs(subject)}{_pairs(shown, "evidence")}</div>'
+
+
+def _pairs(pairs: Iterable[tuple[str, str | None]], kind: str = "") -> str:
+    drawn = "".join(
+        f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd><code>{escape(str(value))}</code></dd></div>"
+        for name, value in pairs
+    )
+    return f'<dl class="pairs {kind}">{drawn}</dl>' if drawn else ""

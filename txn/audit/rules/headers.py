@@ -6,7 +6,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from txn.audit.rules.model import (
-    OURS,
     Context,
     OnRows,
     OnTables,
@@ -49,12 +48,13 @@ def _is_on_two_shards(_: Context) -> Column:
 
 
 def _find_ids_not_given(tables: Tables, context: Context) -> DataFrame:
-    numbers = tables.view("numbers", "coordinator", "next").select(
+    numbers = tables.view("numbers", "coordinator", "next", "odd_key").where("odd_key IS NULL").select(
         F.col("coordinator").cast("string").alias("coordinator"), "next"
     )
-    parts = F.split("txn_id", "_")
+    parts = F.split("txn_id", "_")  # of Pulsar's ids as well the last two are the coordinator and the number
     named = tables.transactions.where(context.settled(F.coalesce("begun", "last_written", "last_applied")))
-    named = named.withColumn("coordinator", parts[1]).withColumn("number", parts[2].cast("bigint"))
+    named = named.withColumn("coordinator", F.element_at(parts, -2))
+    named = named.withColumn("number", F.element_at(parts, -1).cast("bigint"))
     joined = named.join(F.broadcast(numbers), "coordinator", "left")
     return joined.where("next IS NULL OR number >= next").select("txn_id", "number", "next")
 
@@ -112,15 +112,14 @@ HEADER_RULES = (
         "Find the client that puts records without the transaction's id as partition key.",
         Severity.CRITICAL,
         [OnRows("transactions", _is_on_two_shards, ("header_shard", "least_shard", "greatest_shard", "operations"))],
-        OURS,
     ),
     Rule(
         "id-never-given",
         "A transaction has an id that no coordinator has given out",
         "Ids are given once. This one will be given again, to a transaction that then finds this one's records.",
-        "See whether `/txn-ids` was restored from an older copy than the rest, or removed.",
+        "See whether the numbers (`/txn-ids`; Pulsar's `/txn/tc-seq`) were restored from an older copy than the rest, "
+        "or removed.",
         Severity.CRITICAL,
         [OnTables(_find_ids_not_given)],
-        OURS,
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from txn.audit.rules.model import OURS, Context, OnTables, Rule, Severity, col
+from txn.audit.keys import header_key
+from txn.audit.rules.model import OURS, PULSARS, Context, OnTables, Rule, Severity, col
 from txn.audit.source import AS_OF
 from txn.audit.tables import Tables, is_acknowledged
 
@@ -38,13 +39,25 @@ def _find_given_twice(tables: Tables, _: Context) -> DataFrame:
 
 
 def _find_vanished(tables: Tables, context: Context) -> DataFrame:
+    """Gone sooner than it could have been decided and collected; or, where every change is recorded, gone open."""
     earlier = tables.history("headers").where("odd_key IS NULL").groupBy("txn_id").agg(
         F.max(AS_OF).alias("last_seen"), F.count_if(col("state") != "OPEN").alias("ends")
     )
     now = tables.headers.where("odd_key IS NULL").select("txn_id")
     moment = tables.participants.agg(F.max(AS_OF).alias(AS_OF))
+    removed = tables.history("removed").groupBy("key").agg(F.max(AS_OF).alias("removed"))
     gone = earlier.where("ends = 0").join(now, "txn_id", "left_anti").crossJoin(F.broadcast(moment))
-    return gone.where(~context.older("last_seen", context.limits.retention_ms)).select("txn_id", "last_seen")
+    gone = gone.withColumn("key", header_key(tables.dialect)).join(removed, "key", "left")
+    is_sooner = ~context.older("last_seen", context.limits.retention_ms)
+    return gone.where(is_sooner | (col("removed") >= col("last_seen"))).select("txn_id", "last_seen", "removed")
+
+
+def _find_decided_twice(tables: Tables, _: Context) -> DataFrame:
+    ends = tables.history("headers").where("odd_key IS NULL AND state != 'OPEN'")
+    grouped = ends.groupBy("txn_id", "begun").agg(
+        F.count_distinct("version_id").alias("decisions"), F.sort_array(F.collect_set("state")).alias("states")
+    )
+    return grouped.where("decisions > 1")
 
 
 def _find_lost_acknowledgements(tables: Tables, context: Context) -> DataFrame:
@@ -80,6 +93,15 @@ def _find_logs_back(tables: Tables, _: Context) -> DataFrame:
     return now.where(is_back).select(*shown, col("trimmed_was").cast("string").alias("trimmed_was"))
 
 
+def _find_watermarks_back(tables: Tables, _: Context) -> DataFrame:
+    place = F.struct("ledger", "entry")
+    earlier = tables.history("watermarks").where("odd_key IS NULL")
+    before = earlier.groupBy("segment").agg(F.max(place).alias("farthest"))
+    now = tables.view("watermarks", "segment", "ledger", "entry", "odd_key").where("odd_key IS NULL")
+    found = now.join(before, "segment").where(place < col("farthest"))
+    return found.select("segment", "ledger", "entry", col("farthest").cast("string").alias("was"))
+
+
 def _find_numbers_back(tables: Tables, _: Context) -> DataFrame:
     before = tables.history("numbers").where("odd_key IS NULL").groupBy("coordinator").agg(F.max("next").alias("was"))
     now = tables.view("numbers", "coordinator", "next", "key", "odd_key").where("odd_key IS NULL")
@@ -97,18 +119,28 @@ HISTORY_RULES = (
         is_of_history=True,
     ),
     Rule(
+        "decided-twice",
+        "A header was written again after it was decided",
+        "There is one decision, of one compare-and-set. Whoever has read the header in between may have acted on "
+        "another one.",
+        "Find the client that puts headers without their version. The ledger has each version, with its time.",
+        Severity.CRITICAL,
+        [OnTables(_find_decided_twice)],
+        is_of_history=True,
+    ),
+    Rule(
         "id-given-twice",
         "One id was seen of two transactions",
         "What the first has left behind, readers take for the second's.",
-        "See whether `/txn-ids` was restored from an older copy. Do not go on before it is greater than all ids "
-        "there were.",
+        "See whether the numbers (`/txn-ids`; Pulsar's `/txn/tc-seq`) were restored from an older copy. Do not go on "
+        "before they are greater than all ids there were.",
         Severity.CRITICAL,
         [OnTables(_find_given_twice)],
         is_of_history=True,
     ),
     Rule(
         "open-transaction-vanished",
-        "A transaction was open, and its header is gone sooner than a decided one's goes",
+        "A transaction was open, and its header is gone although nobody has decided it",
         "Nobody has decided it, so its operations will never be carried out.",
         "See who deletes headers beside the collectors, or whether the store has lost data.",
         Severity.CRITICAL,
@@ -154,7 +186,16 @@ HISTORY_RULES = (
         "Stop the coordinators, and raise the number above all ids there were.",
         Severity.CRITICAL,
         [OnTables(_find_numbers_back)],
-        OURS,
+        is_of_history=True,
+    ),
+    Rule(
+        "watermark-went-back",
+        "The place up to which a segment of Pulsar may be read stands before where it stood",
+        "A broker that loads the segment now holds back what was delivered already, or takes a decision for open.",
+        "See whether the store was restored from an older copy, or the topic was made anew under the same name.",
+        Severity.ERROR,
+        [OnTables(_find_watermarks_back)],
+        PULSARS,
         is_of_history=True,
     ),
 )

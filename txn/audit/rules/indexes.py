@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -11,6 +14,8 @@ from txn.audit.rules.model import Context, OnTables, Rule, Severity, col
 from txn.audit.tables import Tables
 
 ENTRY = ("index", "secondary_key", "key")
+OF_HEADERS = ("deadline", "final")
+OF_OPERATIONS = ("writes", "acks")
 
 
 def _padded(number: Column) -> Column:
@@ -59,16 +64,17 @@ def _expected(tables: Tables) -> DataFrame:
     return _deadline_entries(tables).unionByName(_operation_entries(tables))
 
 
-def _actual(tables: Tables) -> DataFrame:
+def _actual(tables: Tables, indexes: Sequence[str] = (*OF_HEADERS, *OF_OPERATIONS)) -> DataFrame:
     """What they have."""
     found: DataFrame | None = None
-    for index, name in tables.dialect.indexes.items():
+    for index in indexes:
+        name = tables.dialect.indexes[index]
         parent = tables.dialect.index_parent.get(index, "")
         stripped = F.substring("secondary_key", len(parent) + 1, 1 << 30)
         entries = tables.source.index(name)
         entries = entries.select(F.lit(index).alias("index"), stripped.alias("secondary_key"), "key")
         found = entries if found is None else found.unionByName(entries)
-    assert found is not None, "every dialect has indexes"
+    assert found is not None, "some index is asked for"
     return found
 
 
@@ -76,19 +82,33 @@ def _is_as_expected(tables: Tables) -> bool:
     """Whether sums over all entries agree; then nothing need be compared one by one."""
     headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
     segment, subscription = _escaped(tables.dialect, col("segment")), _escaped(tables.dialect, col("subscription"))
+    kind = F.when(col("subscription").isNull(), "writes").otherwise("acks")
     operations = (
         tables.participants.where("operations > 0")
         .groupBy("segment", "subscription")
         .agg(F.sum("operations").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
-        .select(F.concat_ws(":", segment, subscription).alias("index"), "entries", "hash")
-    )
-    actual = _actual(tables)
-    is_header = col("index").isin("deadline", "final")
-    indexed = actual.groupBy(F.when(is_header, col("index")).otherwise(col("secondary_key")).alias("index")).agg(
-        *_sums(F.when(is_header, F.xxhash64("secondary_key", "key")).otherwise(F.xxhash64("key")))
+        .select(F.concat_ws(":", kind, segment, subscription).alias("index"), "entries", "hash")
     )
     expected = headers.unionByName(operations)
-    return expected.unionByName(indexed).groupBy(*expected.columns).count().where("count != 2").isEmpty()
+    actual = _header_sums(tables).unionByName(_operation_sums(tables))
+    return expected.unionByName(actual).groupBy(*expected.columns).count().where("count != 2").isEmpty()
+
+
+def _header_sums(tables: Tables) -> DataFrame:
+    """What there is of the entries that lead to headers, by index."""
+    return _actual(tables, OF_HEADERS).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
+
+
+def _operation_sums(tables: Tables) -> DataFrame:
+    """What there is of the entries that lead to operations, by index and segment or subscription."""
+    view = tables.dialect.operation_entry_sums
+    if view is None:
+        index = F.concat_ws(":", "index", "secondary_key").alias("index")
+        return _actual(tables, OF_OPERATIONS).groupBy(index).agg(*_sums(F.xxhash64("key")))
+    sums = tables.source.read(view, ("index", "secondary_key", "entries", "keys_hash"))
+    kind = F.when(col("index") == tables.dialect.indexes["writes"], "writes").otherwise("acks")
+    added = F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash")
+    return sums.groupBy(F.concat_ws(":", kind, "secondary_key").alias("index")).agg(*added)
 
 
 def _sums(entry: Column) -> tuple[Column, Column]:
@@ -103,11 +123,10 @@ def _differences(tables: Tables) -> DataFrame:
     return sums.where("side != 0")
 
 
-def _find_differences(tables: Tables, _: Context) -> DataFrame:
+def _find_differences(tables: Tables, _: Context) -> DataFrame | None:
     """Entries of both kinds, with `side`."""
     if _is_as_expected(tables):
-        nothing = (F.lit("").alias(name) for name in (*ENTRY, "side"))
-        return tables.transactions.select("txn_id", *nothing).where("false")
+        return None
     differences = tables.keep(_differences(tables))
     missing = F.broadcast(differences.where("side > 0").select("entry"))
     spare = F.broadcast(differences.where("side < 0").select("entry"))
@@ -118,12 +137,9 @@ def _find_differences(tables: Tables, _: Context) -> DataFrame:
     return tables.keep(unindexed.unionByName(leftover.withColumn("side", F.lit("index")), allowMissingColumns=True))
 
 
-def _find_not_indexed(tables: Tables, context: Context) -> DataFrame:
-    return tables.once(_find_differences, context).where("side = 'record'").drop("side")
-
-
-def _find_leading_nowhere(tables: Tables, context: Context) -> DataFrame:
-    return tables.once(_find_differences, context).where("side = 'index'").drop("side")
+def _only_on(side: str, tables: Tables, context: Context) -> DataFrame | None:
+    differences = tables.once(_find_differences, context)
+    return None if differences is None else differences.where(col("side") == side).drop("side")
 
 
 INDEX_RULES = (
@@ -134,7 +150,7 @@ INDEX_RULES = (
         "segment's next owner, who then shows what was not committed.",
         "The store has lost an index entry, or a client has put the record without it. Put the record again, as it is.",
         Severity.CRITICAL,
-        [OnTables(_find_not_indexed)],
+        [OnTables(partial(_only_on, "record"))],
     ),
     Rule(
         "index-leads-nowhere",
@@ -143,6 +159,6 @@ INDEX_RULES = (
         "what it is not.",
         "The store has kept an entry of a record that was changed or removed: report it to those who run the store.",
         Severity.ERROR,
-        [OnTables(_find_leading_nowhere)],
+        [OnTables(partial(_only_on, "index"))],
     ),
 )

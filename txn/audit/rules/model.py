@@ -72,7 +72,8 @@ class OnRows:
 class OnTables:
     """Anything else: rows with the columns of `SUBJECT` that apply, and the columns that show it."""
 
-    find: Callable[[Tables, Context], DataFrame]
+    find: Callable[[Tables, Context], DataFrame | None]
+    """None if it is known already that there are none, so that nothing need be planned."""
 
 
 @dataclass(frozen=True, slots=True)

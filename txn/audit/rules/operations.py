@@ -69,20 +69,18 @@ def _holds_the_horizon(context: Context) -> Column:
     return is_write & is_open() & context.older("first_written", context.limits.hold_ms)
 
 
-def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame:
+def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame | None:
     """Two transactions of which neither was aborted, by what they acknowledge: hashes first, names where they meet."""
     where = ("segment", "subscription", "ledger", "last_entry")
-    acks = _single_acks(tables)
-    met = tables.keep(
-        acks.select(F.xxhash64(*where).alias("place"), F.xxhash64("txn_id").alias("txn"))
-        .groupBy("place")
-        .agg(F.min("txn").alias("one"), F.max("txn").alias("other"))
-        .where("one != other")
-    )
+    who = ["txn_id", "segment", "subscription"]
+    places = tables.operation_sums.select(*who, F.explode("places").alias("place"))
+    txn = F.xxhash64("txn_id")
+    met = places.groupBy("place").agg(F.min(txn).alias("one"), F.max(txn).alias("other")).where("one != other")
     if met.isEmpty():
-        return _nothing(met)
+        return None
     states = tables.transactions.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state")
-    suspects = acks.join(F.broadcast(met), F.xxhash64(*where) == col("place"), "left_semi")
+    involved = places.join(F.broadcast(met), "place", "left_semi").select(*who).distinct()
+    suspects = _single_acks(tables).join(F.broadcast(involved), who, "left_semi")
     suspects = suspects.where(context.settled("written")).join(states, "txn_id")
     found = suspects.groupBy(*where).agg(
         F.min("txn_id").alias("txn_id"),
@@ -99,11 +97,6 @@ def _single_acks(tables: Tables) -> DataFrame:
     return acks.drop("cumulative", "batch")
 
 
-def _nothing(frame: DataFrame) -> DataFrame:
-    """No violations."""
-    return frame.select(F.lit("").alias("txn_id")).where("false")
-
-
 def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
     is_one = has_operations() & is_open() & (col("cumulative") > 0) & context.settled("last_written")
     grouped = (
@@ -114,12 +107,12 @@ def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
     return grouped.where(F.size("transactions") > 1)
 
 
-def _find_already_acknowledged(tables: Tables, context: Context) -> DataFrame:
+def _find_already_acknowledged(tables: Tables, context: Context) -> DataFrame | None:
     """Of an open transaction, where the cursor has said for a while that the entry is acknowledged."""
     is_suspect = is_open() & is_known("early_at") & context.settled("early_at")
     suspects = tables.participants.where(is_suspect).select("txn_id", "segment", "subscription", "early_at")
     if suspects.isEmpty():
-        return _nothing(suspects)
+        return None
     acks = _single_acks(tables).join(F.broadcast(suspects), ["txn_id", "segment", "subscription"])
     cursors = tables.cursor_records.where("odd_key IS NULL AND NOT deleting").drop(AS_OF, "odd_key", "odd")
     place = F.struct(col("ledger"), col("last_entry"))

@@ -8,10 +8,11 @@ it is not certain that this comes to the same it asks that code.
 
     ids, form     what views are made of: `form` has the columns, swift and one by one
     headers       `headers`
-    operations    `ops`
+    operations    `ops`; `laid`, those that are not JSON, by `letters`
     outcomes      `applied`, `aborted`
     segments      `segments`, `segment_state`, `cursors`, `numbers`
-    pulsar        the same of an Apache Pulsar 5, and `pulsar_events`, `pulsar_watermarks`, `pulsar_participants`
+    pulsar        the same of an Apache Pulsar 5, and `pulsar_events`, `pulsar_watermarks`,
+                `pulsar_participants`
 
 What it promises. The columns say what the decoder says, for every record. A record that cannot be read is a row with
 `odd_key` and `odd`, and nothing else.

@@ -57,14 +57,15 @@ class Form:
     columns: pyarrow.Schema
     row: Callable[[str, bytes, int, int], Cells | None]
     """A record (its key, value, and when it was created and modified) as a row; None if it is of another kind."""
-    swift: Callable[[Records], Swift | None] | None = None
-    """All records at once; None if that cannot be done with this batch."""
+    swift: Sequence[Callable[[Records], Swift | None]] = ()
+    """Ways to do all records at once, the swiftest first; the next one is for those that were not sound. None if it
+    cannot be done with this batch."""
 
 
 def form_of(
     columns: Sequence[tuple[str, pyarrow.DataType]],
     row: Callable[[str, bytes, int, int], Cells | None],
-    swift: Callable[[Records], Swift | None] | None = None,
+    *swift: Callable[[Records], Swift | None],
 ) -> Form:
     """A form whose columns, and those of what cannot be read, are these."""
     return Form(pyarrow.schema([*columns, *ODD]), row, swift)
@@ -72,7 +73,7 @@ def form_of(
 
 def view_of(form: Form, scopes: Callable[[Selection], Sequence[Scope]]) -> View:
     """The view of records of a form."""
-    return View(", ".join(f"{each.name} {_ddl(each.type)}" for each in form.columns), scopes, partial(decode, form))
+    return View(", ".join(f"{each.name} {ddl(each.type)}" for each in form.columns), scopes, partial(decode, form))
 
 
 def odd(key: str, reason: str) -> Cells:
@@ -83,40 +84,47 @@ def odd(key: str, reason: str) -> Cells:
 def decode(form: Form, records: Records, names: Sequence[str], selection: Selection) -> Decoded:
     """The columns asked for of a batch."""
     wanted = {*names, *(name for name, asked in _asked(selection) if asked is not None and name in form.columns.names)}
-    swift = None if form.swift is None else form.swift(records)
-    if swift is None:
-        columns, rows = _one_by_one(form, records, numpy.arange(len(records)), wanted)
-    else:
-        is_sound = pc.fill_null(swift.is_sound, False)
-        sound = numpy.flatnonzero(is_sound.to_numpy(zero_copy_only=False))
-        columns, rows = (
-            {name: _cast(swift.columns[name](), form, name) for name in wanted if name in swift.columns},
-            sound,
-        )
-        columns |= {name: pyarrow.nulls(len(records), _type(form, name)) for name in wanted if name not in columns}
-        if len(sound) < len(records):
-            columns = {name: array.filter(is_sound) for name, array in columns.items()}
-            columns, rows = _joined(columns, sound, *_others(form, records, sound, wanted))
+    columns, rows = _columns(form, records, wanted, form.swift)
     for name in OF_RECORD.keys() & wanted:
         columns[name] = pyarrow.array(getattr(records, name)[rows], NUMBER)
     return _selected(columns, rows, names, selection, len(records))
 
 
-def _others(form: Form, records: Records, sound: Array, wanted: set[str]) -> tuple[dict[str, Array], Array]:
-    is_other = numpy.ones(len(records), bool)
-    is_other[sound] = False
-    return _one_by_one(form, records, numpy.flatnonzero(is_other), wanted)
+def _columns(
+    form: Form, records: Records, wanted: set[str], ways: Sequence[Callable[[Records], Swift | None]]
+) -> tuple[dict[str, Array], Array]:
+    """The columns, and which record each row is of."""
+    if not ways or not len(records):
+        return _one_by_one(form, records, wanted)
+    swift = ways[0](records)
+    if swift is None:
+        return _columns(form, records, wanted, ways[1:])
+    is_sound = pc.fill_null(swift.is_sound, False)
+    flags = is_sound.to_numpy(zero_copy_only=False)
+    sound = numpy.flatnonzero(flags)
+    if not len(sound):
+        return _columns(form, records, wanted, ways[1:])
+    columns = {name: _cast(swift.columns[name](), form, name) for name in wanted if name in swift.columns}
+    columns |= {name: pyarrow.nulls(len(records), _type(form, name)) for name in wanted if name not in columns}
+    if len(sound) == len(records):
+        return columns, sound
+    others = numpy.flatnonzero(~flags)
+    columns = {name: array.filter(is_sound) for name, array in columns.items()}
+    found, rows = _columns(form, records.some(others), wanted, ways[1:])
+    return _joined(columns, sound, found, others[rows])
 
 
-def _one_by_one(form: Form, records: Records, places: Array, wanted: set[str]) -> tuple[dict[str, Array], Array]:
-    taken = pyarrow.array(places, NUMBER)
-    keys, values = records.keys.take(taken).to_pylist(), records.values.take(taken).to_pylist()
-    created, modified = records.created_ms[places].tolist(), records.modified_ms[places].tolist()
+def _one_by_one(form: Form, records: Records, wanted: set[str]) -> tuple[dict[str, Array], Array]:
     found: list[Cells] = []
     rows: list[int] = []
-    for place, key, value, created_ms, modified_ms in zip(
-        places.tolist(), keys, values, created, modified, strict=True
-    ):
+    each = zip(
+        records.keys.to_pylist(),
+        records.values.to_pylist(),
+        records.created_ms.tolist(),
+        records.modified_ms.tolist(),
+        strict=True,
+    )
+    for place, (key, value, created_ms, modified_ms) in enumerate(each):
         cells = form.row(key.decode("utf-8", "backslashreplace"), value, created_ms, modified_ms)
         if cells is not None:
             found.append(cells)
@@ -165,11 +173,12 @@ def _cast(array: Array, form: Form, name: str) -> Array:
     return array if array.type == _type(form, name) else array.cast(_type(form, name))
 
 
-def _ddl(kind: pyarrow.DataType) -> str:
+def ddl(kind: pyarrow.DataType) -> str:
+    """A type as Spark names it."""
     if pyarrow.types.is_list(kind):
-        return f"ARRAY<{_ddl(kind.value_type)}>"
+        return f"ARRAY<{ddl(kind.value_type)}>"
     if pyarrow.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{each.name}: {_ddl(each.type)}' for each in kind)}>"
+        return f"STRUCT<{', '.join(f'{each.name}: {ddl(each.type)}' for each in kind)}>"
     return _DDL[kind]
 
 

@@ -38,6 +38,31 @@ from txn.model.header import Cause, TxnState
 _FINAL = (TxnState.COMMITTED.value, TxnState.ABORTED.value)
 
 
+HEADER_COLUMNS = [
+    ("txn_id", TEXT),
+    ("state", TEXT),
+    ("begun", TIME),
+    ("deadline", TIME),
+    ("finalized", TIME),
+    ("owner", TEXT),
+    ("cause", TEXT),
+    *OF_RECORD.items(),
+]
+
+
+def header_cells(row: TransactionRow) -> Cells:
+    """A row of headers; who decided is null where records do not say it."""
+    return {
+        "txn_id": row.txn_id,
+        "state": row.state.value,
+        "begun": row.created_ms,
+        "deadline": row.deadline_ms,
+        "finalized": row.finalized_ms,
+        "owner": row.owner,
+        "cause": None if row.cause is None else row.cause.value,
+    }
+
+
 def _header_scopes(selection: Selection) -> list[Scope]:
     if selection.segment is not None:
         raise WrongOption('a header names no segment: read view `ops` with option "segment"')
@@ -51,17 +76,7 @@ def _header_row(key: str, value: bytes, created_ms: int, modified_ms: int) -> Ce
     row = tidemark.decode(key, value, created_ms, modified_ms)
     if isinstance(row, OddRow) and key.startswith(f"{paths.HEADERS}/"):
         return odd(key, row.reason)
-    if not isinstance(row, TransactionRow):
-        return None
-    return {
-        "txn_id": row.txn_id,
-        "state": row.state.value,
-        "begun": row.created_ms,
-        "deadline": row.deadline_ms,
-        "finalized": row.finalized_ms,
-        "owner": row.owner,
-        "cause": None if row.cause is None else row.cause.value,
-    }
+    return header_cells(row) if isinstance(row, TransactionRow) else None
 
 
 _HEADER_FIELDS = pyarrow.schema(
@@ -108,18 +123,4 @@ def _swift_headers(records: Records) -> Swift | None:
     )
 
 
-_HEADERS = form_of(
-    [
-        ("txn_id", TEXT),
-        ("state", TEXT),
-        ("begun", TIME),
-        ("deadline", TIME),
-        ("finalized", TIME),
-        ("owner", TEXT),
-        ("cause", TEXT),
-        *OF_RECORD.items(),
-    ],
-    _header_row,
-    _swift_headers,
-)
-headers = view_of(_HEADERS, _header_scopes)
+headers = view_of(form_of(HEADER_COLUMNS, _header_row, _swift_headers), _header_scopes)

@@ -29,13 +29,12 @@ from txn.audit.views.form import (
     view_of,
 )
 from txn.audit.views.ids import ID, transaction_named
+from txn.audit.views.laid import BATCH, laid_operations
 from txn.decoding import tidemark
 from txn.decoding.fields import TIME_MS_MAX
 from txn.decoding.rows import OddRow, OperationRow
 from txn.model import paths
 from txn.model.operation import OperationKind
-
-_BATCH = pyarrow.list_(NUMBER)
 
 
 def _operation_scopes(selection: Selection) -> list[Scope]:
@@ -91,7 +90,7 @@ _OPERATION_FIELDS = pyarrow.schema(
         ("last", TEXT),
         ("subscription", TEXT),
         ("cumulative", FLAG),
-        ("batch", _BATCH),
+        ("batch", BATCH),
         ("batch_size", NUMBER),
     ]
 )
@@ -162,10 +161,10 @@ OPERATION_COLUMNS = [
     ("first_entry", NUMBER),
     ("last_entry", NUMBER),
     ("cumulative", FLAG),
-    ("batch", _BATCH),
+    ("batch", BATCH),
     ("written", TIME),
     ("broker", TEXT),
     ("term", NUMBER),
 ]
-_OPERATIONS = form_of(OPERATION_COLUMNS, _operation_row, _swift_operations)
+_OPERATIONS = form_of(OPERATION_COLUMNS, _operation_row, laid_operations, _swift_operations)
 ops = view_of(_OPERATIONS, _operation_scopes)

@@ -7,16 +7,18 @@ from urllib.parse import quote_plus, unquote_plus
 from metastore.interface import Range, exactly
 from metastore.spark import WrongOption
 from metastore.spark.views import Scope, Selection, levels_below
-from txn.audit.views.form import NUMBER, OF_RECORD, TEXT, TIME, Cells, form_of, odd, view_of
+from txn.audit.views.form import NUMBER, TEXT, TIME, Cells, form_of, odd, view_of
+from txn.audit.views.headers import HEADER_COLUMNS, header_cells
 from txn.audit.views.operations import OPERATION_COLUMNS, operation_cells
 from txn.audit.views.outcomes import ABORTED_COLUMNS, aborted_cells
 from txn.decoding import pulsar
-from txn.decoding.fields import Malformed
+from txn.decoding.fields import Malformed, json_object, number
 from txn.decoding.rows import AbortedRow, EventRow, OddRow, OperationRow, Row, TransactionRow, WatermarkRow
 
 IDS = f"{pulsar.ROOT}/id"
 OPERATIONS = f"{pulsar.ROOT}/op"
 EVENTS = (f"{pulsar.ROOT}/segment-events", f"{pulsar.ROOT}/subscription-events")
+NUMBERS = f"{pulsar.ROOT}/tc-seq"
 WATERMARKS = f"{pulsar.ROOT}/segment-state/watermark"
 ABORTED = f"{pulsar.ROOT}/segment-state/aborted"
 LEDGERS = "/managed-ledgers"
@@ -64,34 +66,10 @@ def _header_row(key: str, value: bytes, created_ms: int, modified_ms: int) -> Ce
     row = _row(key, value, created_ms, modified_ms, IDS)
     if isinstance(row, OddRow):
         return odd(key, row.reason)
-    if not isinstance(row, TransactionRow):
-        return None
-    return {
-        "txn_id": row.txn_id,
-        "state": row.state.value,
-        "begun": row.created_ms,
-        "deadline": row.deadline_ms,
-        "finalized": row.finalized_ms,
-        "owner": row.owner,
-    }
+    return header_cells(row) if isinstance(row, TransactionRow) else None
 
 
-headers = view_of(
-    form_of(
-        [
-            ("txn_id", TEXT),
-            ("state", TEXT),
-            ("begun", TIME),
-            ("deadline", TIME),
-            ("finalized", TIME),
-            ("owner", TEXT),
-            ("cause", TEXT),
-            *OF_RECORD.items(),
-        ],
-        _header_row,
-    ),
-    _header_scopes,
-)
+headers = view_of(form_of(HEADER_COLUMNS, _header_row), _header_scopes)
 
 
 # -- operations
@@ -199,6 +177,26 @@ watermarks = view_of(
     form_of([("segment", TEXT), ("ledger", NUMBER), ("entry", NUMBER), ("written", TIME)], _watermark_row),
     _watermark_scopes,
 )
+
+
+# -- numbers of coordinators
+
+
+def _number_scopes(selection: Selection) -> list[Scope]:
+    _no_transaction(selection)
+    return [Scope(levels_below(NUMBERS, 1, selection.key_sorting))]
+
+
+def _number_row(key: str, value: bytes, created_ms: int, modified_ms: int) -> Cells | None:
+    row = _row(key, value, created_ms, modified_ms, NUMBERS)
+    if isinstance(row, OddRow):
+        return odd(key, row.reason)
+    if row is None or not value:
+        return None  # a directory says nothing
+    return {"coordinator": key.rpartition("/")[2], "next": number(json_object(value), "next")}
+
+
+numbers = view_of(form_of([("coordinator", TEXT), ("next", NUMBER)], _number_row), _number_scopes)
 
 
 # -- which segments and subscriptions there are

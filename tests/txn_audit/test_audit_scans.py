@@ -1,0 +1,75 @@
+"""All rules share one scan: what the store has is read once, however many rules look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+
+from audit_stage import plant, source_at
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from metastore.spark import pin
+from txn.audit.dialect import TIDEMARK, DialectName
+from txn.audit.engine import VIOLATION, violations
+from txn.audit.rules.registry import rule_named, rules_of
+from txn.audit.source import Source
+from txn.audit.tables import Tables
+
+SUMMED = {"ops", TIDEMARK.indexes["writes"], TIDEMARK.indexes["acks"]}
+"""What is added up while it is read, and so comes to Spark as sums only."""
+SUMS = {"operation_sums", "operation_entry_sums"}
+
+
+class CountingSource:
+    """Counts the rows that executors have read of each view and index."""
+
+    def __init__(self, spark: SparkSession, source: Source) -> None:
+        self._spark = spark
+        self._source = source
+        self._totals: dict[str, Accumulator[int]] = {}
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """What was read so far."""
+        return {name: total.value for name, total in self._totals.items()}
+
+    def read(self, view: str, columns: Sequence[str]) -> DataFrame:
+        return self._counted(view, self._source.read(view, columns))
+
+    def index(self, name: str) -> DataFrame:
+        return self._counted(name, self._source.index(name))
+
+    def _counted(self, name: str, frame: DataFrame) -> DataFrame:
+        total = self._totals.setdefault(name, self._spark.sparkContext.accumulator(0))
+
+        def counted(row: Row) -> Row:
+            total.add(1)
+            return row
+
+        return self._spark.createDataFrame(frame.rdd.map(counted), frame.schema)
+
+
+def counts(frames: Mapping[str, DataFrame]) -> dict[str, int]:
+    """How many rows each has, in one query."""
+    named = [frame.select(F.lit(name).alias("name")) for name, frame in frames.items()]
+    rows = reduce(DataFrame.unionByName, named).groupBy("name").count().collect()
+    return dict.fromkeys(frames, 0) | {row["name"]: row["count"] for row in rows}
+
+
+def test_what_the_store_has_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    url, as_of_ms = plant(tmp_path / "store", lambda planter: planter.plant_clean(50))
+    with pin(url) as point:
+        source = source_at(spark, url, point, as_of_ms)
+        counting = CountingSource(spark, source)
+        tables = Tables(counting, TIDEMARK)
+        assert violations(tables, rules_of(DialectName.TIDEMARK, history=False)).count() == 0
+        assert violations(tables, [rule_named("acknowledged-by-two")]).columns == list(VIOLATION)
+        views = (set(TIDEMARK.views.values()) | SUMS) - SUMMED
+        reads = {view: source.read(view, ["key"]) for view in views}
+        reads |= {name: source.index(name) for name in set(TIDEMARK.indexes.values()) - SUMMED}
+        present = counts(reads)
+    assert present["operation_sums"] >= 50
+    assert counting.rows == present

@@ -1,0 +1,63 @@
+"""Bytes looked at eight at a time, from wherever they are: literals, fields of fixed width, digits. In numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+Numbers = Any
+"""A numpy array of int64."""
+Flags = Any
+"""A numpy array of bool."""
+
+WORD = 8
+DIGITS_MAX = 18
+"""Of numbers that fit for certain."""
+
+_ZEROS = numpy.uint64(0x3030303030303030)
+_ONES = numpy.uint64(0xFFFFFFFFFFFFFFFF)
+_SIX = numpy.uint64(0x7676767676767676)
+"""Added to a byte of 0 to 9 it leaves the highest bit as it is."""
+_HIGHEST = numpy.uint64(0x8080808080808080)
+_STEPS = ((2561, 8, 0x00FF00FF00FF00FF), (6553601, 16, 0x0000FFFF0000FFFF), (42949672960001, 32, 0xFFFFFFFF))
+"""Neighbours are put together: digits to pairs, pairs to fours, fours to eights."""
+_JOINS = [tuple(map(numpy.uint64, step)) for step in _STEPS]
+
+
+class Letters:
+    """A buffer. What is out of it may be asked for, and is something else."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.data = numpy.frombuffer(buffer, numpy.uint8)
+        count = len(self.data) - WORD + 1
+        # Each begins one byte behind the one before: a view, and no copy.
+        self._words = numpy.ndarray((count,), "<u8", buffer, 0, (1,)) if count > 0 else numpy.zeros(1, "<u8")
+
+    def _words_at(self, positions: Numbers) -> Any:
+        return self._words[numpy.clip(positions, 0, len(self._words) - 1)]
+
+    def has(self, positions: Numbers, literal: bytes) -> Flags:
+        """Where a literal of up to eight bytes is."""
+        assert len(literal) <= WORD
+        mask = numpy.uint64((1 << 8 * len(literal)) - 1)
+        found: Flags = self._words_at(positions) & mask == numpy.uint64(int.from_bytes(literal, "little"))
+        return found
+
+    def rows(self, positions: Numbers, words: int) -> Any:
+        """So many words from each position on, as a matrix of u64."""
+        return self._words_at(positions[:, None] + numpy.arange(0, words * WORD, WORD))
+
+    def digits(self, ends: Numbers, count: int) -> tuple[Numbers, Flags]:
+        """What so many digits before these positions say, and where there are only digits."""
+        assert 0 < count <= DIGITS_MAX
+        found, is_number = numpy.zeros(len(ends), numpy.int64), numpy.ones(len(ends), bool)
+        for place in range(0, count, WORD):
+            digits = self._words_at(ends - place - WORD) ^ _ZEROS
+            if count - place < WORD:
+                digits &= _ONES << numpy.uint64(8 * (WORD - count + place))
+            is_number &= ((digits + _SIX) | digits) & _HIGHEST == 0
+            for factor, shift, mask in _JOINS:
+                digits = (digits * factor) >> shift & mask
+            found += digits.astype(numpy.int64) * 10**place
+        return found, is_number
