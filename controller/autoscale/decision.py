@@ -7,11 +7,11 @@ far that consumers would have to share what they need not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from controller.autoscale.config import AutoScaleConfig, Metric
+from controller.autoscale.config import AutoScaleConfig, Metric, Rates
 from controller.autoscale.load import Load, heat
 from controller.layout.layout import Layout
 from controller.layout.segments import Segment
@@ -156,7 +156,8 @@ def _merge(situation: Situation, config: AutoScaleConfig) -> Decision:
     if left_ms > 0:
         note = f"{len(shallow)} cold pairs; the cooldown lasts {left_ms} ms more"
         return Decision(Action.NONE, reason="merge-cooldown", notes=(note,))
-    left, right = min(shallow, key=lambda pair: (_warmth(situation, config, pair), pair[0].range.start))
+    warmth = {each: _warmth(situation.loads[each].rates, config) for each in cold}
+    left, right = min(shallow, key=lambda pair: (sum(warmth[each.segment_id] for each in pair), pair[0].range.start))
     note = f"{left.segment_id} and {right.segment_id} are the coldest of {len(shallow)} cold pairs"
     return Decision(Action.MERGE, tuple(sorted((left.segment_id, right.segment_id))), COLD, (note,))
 
@@ -168,10 +169,9 @@ def _is_cold(situation: Situation, config: AutoScaleConfig, segment: Segment) ->
     return all(load.rates[metric] < config.merge[metric] for metric in Metric)
 
 
-def _warmth(situation: Situation, config: AutoScaleConfig, pair: Iterable[Segment]) -> float:
-    """How much of what a cold segment may have the two have together: rates of different kinds, made comparable."""
-    loads = (situation.loads[segment.segment_id].rates for segment in pair)
-    return sum(rates[metric] / config.merge[metric] for rates in loads for metric in Metric)
+def _warmth(rates: Rates, config: AutoScaleConfig) -> float:
+    """How much of what a cold segment may have it has: rates of different kinds, made comparable."""
+    return sum(rates[metric] / config.merge[metric] for metric in Metric)
 
 
 def _left_ms(now_ms: int, last_ms: int | None, cooldown_ms: int) -> int:

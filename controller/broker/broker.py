@@ -168,12 +168,12 @@ class Broker:
 
     async def _open_logs(self, store: MetadataStore) -> dict[str, SegmentLogs]:
         """The places of logs that this broker serves; the first is where new segments go."""
-        stored = StoredLogs(store, pace=self._pace, faults=self._faults)
+        stored = StoredLogs(store, pace=self._pace, faults=self._faults, synced=self.metrics.stored_synced)
         logs: dict[str, SegmentLogs] = {}
         if self.config.log == "local":
             root = self.config.data_dir
             place = await asyncio.to_thread(local_place_of, root, self._pace)
-            logs[place] = LocalLogs(root, pace=self._pace, faults=self._faults)
+            logs[place] = LocalLogs(root, pace=self._pace, faults=self._faults, synced=self.metrics.local_synced)
         logs[STORED] = stored
         for each in logs.values():
             await self._stack.enter_async_context(each)

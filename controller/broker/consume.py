@@ -143,7 +143,8 @@ class ConsumerStream:
             acks = [ack_of(each) for each in request.acks]
             if not acks:
                 raise InvalidRequest("an acknowledgement of nothing")
-            await self._subscription.acknowledge(acks, txn_id_of(request.txn_id), self._consumer)
+            era = request.era if request.HasField("era") else None
+            await self._subscription.acknowledge(acks, txn_id_of(request.txn_id), self._consumer, era)
             self._desk.metrics.acknowledged.inc(len(acks))
             if request.txn_id:
                 self._desk.metrics.acks_recorded.inc(len(acks))
@@ -190,6 +191,8 @@ class ConsumerStream:
         if surplus > 0:
             self._consumer.permit(surplus)
         messages = (delivery_message(*each) for each in found)
-        for deliveries in in_responses(messages, self._limits):
-            await self._stream.send(pb.ConsumeResponse(deliveries=deliveries))
+        # What was taken before an acknowledgement was carried out goes before the answer to that, all of it: the client
+        # holds back copies of what it acknowledges until then, and no longer.
+        responses = in_responses(messages, self._limits)
+        await self._stream.send_together(pb.ConsumeResponse(deliveries=each) for each in responses)
         self._desk.count_delivered(self._segment.name, [each.entry for each in found])

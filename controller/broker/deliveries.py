@@ -16,7 +16,12 @@ DELIVERY_BYTES = 100
 
 
 def delivery_message(
-    position: Position, entry: Entry, redeliveries: int = 0, acknowledged: BatchBits | None = None, epoch: int = 0
+    position: Position,
+    entry: Entry,
+    redeliveries: int = 0,
+    acknowledged: BatchBits | None = None,
+    epoch: int = 0,
+    era: int = 0,
 ) -> pb.Delivery:
     """An entry for a consumer or a reader."""
     return pb.Delivery(
@@ -35,6 +40,7 @@ def delivery_message(
         uncompressed_bytes=entry.uncompressed_bytes,
         deliver_at_ms=entry.deliver_at_ms,
         is_batch=entry.is_batch,
+        era=era,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -53,6 +53,7 @@ class BrokerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self.begun = self._counter("tidemark_txn_metadata_store_begin", "Transactions begun here.")
         self.ended = self._counter(
             "tidemark_txn_metadata_store_end",
@@ -79,6 +80,12 @@ class BrokerMetrics:
         self._settled = self._counter(
             "tidemark_txn_settled", "Outcomes carried out in the writes of a segment, by outcome.", "state"
         )
+        synced = self._histogram(
+            "tidemark_segment_log_sync_seconds",
+            "From writing entries of a segment until they are durable, by where its log is kept.",
+            "log",
+        )
+        self.local_synced, self.stored_synced = synced.labels("local").observe, synced.labels("stored").observe
         self.published = self._counter("tidemark_publish_entries", "Entries stored for producers.")
         self.published_bytes = self._counter("tidemark_publish_bytes", "Their payloads.")
         self.refused = self._counter("tidemark_publish_refused", "Entries not stored, by error.", "error")
@@ -90,8 +97,8 @@ class BrokerMetrics:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str) -> Histogram:
-        return Histogram(name, text, buckets=SECONDS, registry=self.registry)
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=SECONDS, registry=self.registry)
 
     def count_delivered(self, entries: Sequence[Entry]) -> None:
         """Entries were sent to a consumer or a reader."""

@@ -16,6 +16,8 @@ async def serve_reader(desk: Desk, stream: Stream) -> None:
     request = await stream.first(pb.ReadRequest)
     segment = await desk.segment(request.segment)
     start = start_of(request.start) if request.HasField("start") else InitialPosition.EARLIEST
+    if not request.is_following:
+        await segment.catch_up()  # it ends with what there is, and its client may have been told of a commit just now
     reader = segment.reader(start, is_following=request.is_following)
     await stream.send(pb.ReadResponse(opened=pb.ReaderOpened(term=segment.term)))
     await first_of(_read(desk, stream, segment.name, reader, request.entries_max), desk.lost(segment))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
@@ -56,8 +56,13 @@ class Stream:
 
     async def send(self, response: Message) -> None:
         """Sends a response; returns when the transport has taken it, which is when the client keeps up."""
+        await self.send_together([response])
+
+    async def send_together(self, responses: Iterable[Message]) -> None:
+        """Sends responses that belong together: no other one comes between them."""
         async with self._writing:
-            await self.context.write(response.SerializeToString())
+            for each in responses:
+                await self.context.write(each.SerializeToString())
 
     def end(self, error: Exception) -> None:
         """Ends the stream with this error, wherever it is."""

@@ -2,18 +2,19 @@
 
 The format is that of proto/controller/pb/batch.proto. An entry of one message that has nothing but its payload and its
 properties is that message, and has no format. An entry that cannot be taken apart is handed on as it is, as one message
-which says what is wrong with it: so it can be looked at, and acknowledged.
+which says what is wrong with it: so it can be looked at, and acknowledged. Where several consumers share it by keys,
+each of them has such a message, which stands for those in the entry that are his, and is known by the first of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from controller.client.compression import Compression, PayloadDamaged, compressed, decompressed
-from controller.client.values import Message, MessageId, position_of
+from controller.client.values import Message, MessageId, Part, position_of
 from controller.pb import broker_pb2 as pb
 from controller.pb.batch_pb2 import Batch, BatchedMessage
 from txn.model.ids import TxnId
@@ -35,9 +36,12 @@ class Content(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """What it takes on its way, estimated from above."""
-        pairs = sum(len(name) + len(value) for name, value in self.properties.items())
-        texts = 4 * (pairs + len(self.key or ""))
-        return MESSAGE_OVERHEAD_BYTES + PROPERTY_OVERHEAD_BYTES * len(self.properties) + len(self.payload) + texts
+        size = MESSAGE_OVERHEAD_BYTES + len(self.payload) + 4 * len(self.key or "")
+        if self.properties:
+            size += sum(
+                PROPERTY_OVERHEAD_BYTES + 4 * (len(each) + len(self.properties[each])) for each in self.properties
+            )
+        return size
 
 
 def pack(
@@ -70,78 +74,91 @@ def pack(
 
 
 def _batched(content: Content, sequence_id: int) -> BatchedMessage:
-    return BatchedMessage(
-        payload=content.payload,
-        properties=content.properties,
-        key=content.key,
-        event_ms=content.event_ms,
-        sequence_id=sequence_id,
-    )
-
-
-class _Entry(NamedTuple):
-    """An entry taken apart."""
-
-    contents: Sequence[Content]
-    sequence_ids: Sequence[int]
-    is_apart: bool
-    """Whether it is known which message is which."""
-    damage: str
+    payload, properties, key, event_ms = content
+    if not properties:  # an empty map costs as much as all the rest
+        return BatchedMessage(payload=payload, key=key, event_ms=event_ms, sequence_id=sequence_id)
+    return BatchedMessage(payload=payload, properties=properties, key=key, event_ms=event_ms, sequence_id=sequence_id)
 
 
 def unpack(segment: str, delivery: pb.Delivery) -> list[Message]:
     """The messages of an entry, without those that are acknowledged already, or another consumer's."""
-    entry = _taken_apart(delivery)
-    position = position_of(delivery.position)
+    batch: Sequence[BatchedMessage] = ()
+    payload, damage = delivery.payload, ""
+    try:
+        payload = decompressed(payload, delivery.compression, delivery.uncompressed_bytes)
+        if delivery.is_batch or delivery.message_count > 1:
+            batch = _messages_of(payload, max(1, delivery.message_count))
+    except PayloadDamaged as error:
+        damage = str(error)
+    position, acknowledged = position_of(delivery.position), delivery.acknowledged
+    producer, published_ms, deliver_at_ms = delivery.producer, delivery.published_ms, delivery.deliver_at_ms
     txn_id = TxnId.parse(delivery.txn_id) if delivery.txn_id else None
+    redeliveries, era, count = delivery.redeliveries, delivery.era, len(batch)
+    if not batch:
+        properties = {each.name: each.value for each in delivery.properties} if delivery.properties else {}
+        part = _part(delivery)
+        place, number = MessageId(position, part.indexes[0] if part else 0), delivery.sequence_id
+        return [
+            Message(
+                payload,
+                place,
+                segment,
+                properties,
+                producer,
+                number,
+                published_ms,
+                txn_id,
+                redeliveries,
+                deliver_at_ms=deliver_at_ms,
+                damage=damage,
+                era=era,
+                part=part,
+            )
+        ]
     return [
         Message(
-            content.payload,
+            each.payload,
             MessageId(position, index),
             segment,
-            content.properties,
-            delivery.producer,
-            entry.sequence_ids[index],
-            delivery.published_ms,
+            dict(each.properties) if each.properties else {},
+            producer,
+            each.sequence_id,
+            published_ms,
             txn_id,
-            delivery.redeliveries,
-            len(entry.contents),
-            content.key,
-            content.event_ms,
-            delivery.deliver_at_ms,
-            entry.damage,
+            redeliveries,
+            count,
+            each.key if each.HasField("key") else None,
+            each.event_ms,
+            deliver_at_ms,
+            era=era,
         )
-        for index, content in enumerate(entry.contents)
-        if not (entry.is_apart and _has_bit(delivery.acknowledged, index))
+        for index, each in (_left(batch, acknowledged) if acknowledged else enumerate(batch))
     ]
 
 
-def _taken_apart(delivery: pb.Delivery) -> _Entry:
-    try:
-        payload = decompressed(delivery.payload, delivery.compression, delivery.uncompressed_bytes)
-    except PayloadDamaged as error:
-        return _whole(delivery, delivery.payload, str(error))
-    if not delivery.is_batch and delivery.message_count <= 1:
-        return _whole(delivery, payload)
+def _part(delivery: pb.Delivery) -> Part | None:
+    count, acknowledged = delivery.message_count, delivery.acknowledged
+    indexes = tuple(_unmasked(count, acknowledged)) if count > 1 else ()
+    return Part(count, indexes) if indexes else None
+
+
+def _messages_of(payload: bytes, count: int) -> Sequence[BatchedMessage]:
     if not payload.startswith(MAGIC):
-        return _whole(delivery, payload, "a batch of another client's making")
+        raise PayloadDamaged("a batch of another client's making")
     try:
         messages = Batch.FromString(payload[len(MAGIC) :]).messages
     except DecodeError as error:
-        return _whole(delivery, payload, f"a batch that cannot be read: {error}")
-    if len(messages) != max(1, delivery.message_count):
-        return _whole(delivery, payload, f"{len(messages)} messages in a batch of {delivery.message_count}")
-    contents = [
-        Content(each.payload, dict(each.properties), each.key if each.HasField("key") else None, each.event_ms)
-        for each in messages
-    ]
-    return _Entry(contents, [each.sequence_id for each in messages], True, "")
+        raise PayloadDamaged(f"a batch that cannot be read: {error}") from None
+    if len(messages) != count:
+        raise PayloadDamaged(f"{len(messages)} messages in a batch of {count}")
+    return messages
 
 
-def _whole(delivery: pb.Delivery, payload: bytes, damage: str = "") -> _Entry:
-    content = Content(payload, {each.name: each.value for each in delivery.properties})
-    return _Entry([content], [delivery.sequence_id], False, damage)
+def _left(batch: Sequence[BatchedMessage], acknowledged: bytes) -> Iterator[tuple[int, BatchedMessage]]:
+    """Those without their bit: of an entry that several share these are few, and the others are not even looked at."""
+    return ((index, batch[index]) for index in _unmasked(len(batch), acknowledged))
 
 
-def _has_bit(bits: bytes, index: int) -> bool:
-    return index // 8 < len(bits) and bool(bits[index // 8] >> index % 8 & 1)
+def _unmasked(count: int, acknowledged: bytes) -> Iterator[int]:
+    bits = f"{int.from_bytes(acknowledged, 'little'):0{count}b}"[::-1]
+    return (index for index in range(count) if bits[index] == "0")

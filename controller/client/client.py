@@ -203,7 +203,10 @@ class Client(ConsumerDoors):
         return await self._opened(make, segment, create)
 
     async def segment_reader(self, topic: str, *, start: Start = EARLIEST, follow: bool = True) -> SegmentReader:
-        """A reader; without `follow` it ends with what can be read now."""
+        """A reader. Without `follow` it ends with what can be read now.
+
+        That is all that was committed before, but for what lies behind messages of an open transaction.
+        """
         segment = segment_of(topic)
         # Where the end is now does not change with a broken stream.
         first = await self.segments.end(segment) if start is LATEST else start

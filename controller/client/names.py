@@ -21,7 +21,7 @@ def segment_of(topic: str) -> str:
     try:
         if topic.startswith(SEGMENT_PREFIX):
             return str(SegmentName.parse(topic))
-        return str(TopicName.parse(topic).scalable.segment(FULL, FIRST_SEGMENT_ID))
+        return str(TopicName.parse(topic).for_use().segment(FULL, FIRST_SEGMENT_ID))
     except LayoutError as error:
         raise InvalidRequest(str(error)) from None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from controller.client.errors import InvalidRequest
 from controller.pb import broker_pb2 as pb
@@ -43,8 +43,7 @@ class SubscriptionKind(Enum):
     """Each key's messages go to one of the consumers, in their order."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageId:
+class MessageId(NamedTuple):
     """Where a message is in its segment: the entry, and its place there if the entry is a batch."""
 
     position: Position
@@ -65,14 +64,22 @@ class MessageId:
             raise InvalidRequest(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Part(NamedTuple):
+    """What of an entry somebody was given who cannot take it apart."""
+
+    messages: int
+    """How many the entry has."""
+    indexes: tuple[int, ...]
+    """Which of them."""
+
+
+class Message(NamedTuple):
     """A message that was received."""
 
     payload: bytes
     id: MessageId
     segment: str
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = MappingProxyType({})
     producer: str = ""
     sequence_id: int = 0
     """The producer's own number of the message."""
@@ -91,10 +98,28 @@ class Message:
     """Before when it was not to be delivered; 0: at once."""
     damage: str = ""
     """Why its entry cannot be taken apart: then the payload is all of the entry's, as it came."""
+    era: int = 0
+    """Of the subscription that gave it, at the time: an acknowledgement of all before it says so."""
+    part: Part | None = None
+    """Of an entry that cannot be taken apart and has several messages: those that this stands for."""
+
+    @property
+    def received(self) -> Received:
+        """It, without its content."""
+        return Received(self.segment, self.id, self.batch_size, self.era, self.part)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Received(NamedTuple):
+    """A message that was received, without its content: what is needed to acknowledge it."""
+
+    segment: str
+    id: MessageId
+    batch_size: int
+    era: int = 0
+    part: Part | None = None
+
+
+class Sent(NamedTuple):
     """What became of a message that was sent."""
 
     sequence_id: int
@@ -119,6 +144,12 @@ def bound_of(start: Start) -> pb.Bound:
     if not isinstance(start, Position):
         raise InvalidRequest(f"{start!r} is no place to begin: EARLIEST, LATEST, a position or a message is expected")
     return pb.Bound(position=pb.Position(ledger=start.ledger, entry=start.entry))
+
+
+def checked_most(messages_max: int) -> None:
+    """InvalidRequest if that is no number of messages to ask for."""
+    if messages_max < 1:
+        raise InvalidRequest(f"{messages_max} messages at most: at least 1 is expected")
 
 
 def position_of(position: pb.Position) -> Position:

@@ -32,7 +32,7 @@ _SEGMENT_ID = re.compile(r"[0-9]{1,19}")
 def topic(text: str) -> TopicName:
     """A topic's name, in any of its forms."""
     try:
-        return TopicName.parse(text).scalable
+        return TopicName.parse(text).for_use()
     except LayoutError as error:
         raise ArgumentTypeError(str(error)) from None
 

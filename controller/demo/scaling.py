@@ -10,6 +10,7 @@ from pathlib import Path
 
 from controller.client import EARLIEST, Client, Transaction, connect
 from controller.client.consumers import StreamConsumer
+from controller.client.topics.descriptions import ScalingDecision
 from controller.client.topics.layouts import TopicState
 from controller.console.drawing import draw
 from controller.demo.stage import Everything
@@ -24,6 +25,7 @@ TOGETHER_MAX = 100
 """Messages that a consumer takes and acknowledges at once."""
 SEGMENTS_MAX = 4
 FINISHED_WITHIN_S = 60.0
+ASKED_AGAIN_AFTER_S = 0.05
 
 SETTINGS: Mapping[str, float] = {
     "scalable-topic-max-segments": SEGMENTS_MAX,
@@ -61,7 +63,7 @@ async def _run(url: str) -> int:
             state = await _until_active(client, 1)
             say(f"nothing comes any more, and after {state.layout.epoch} changes one segment is left:")
             _draw(state)
-            await _tell_why(client)
+            await _tell_why(client, state.layout.epoch)
             await _send_once_more(client, sent)
             await seen.wait_for(sent)
         return await _judge(client, sent, seen)
@@ -197,11 +199,17 @@ def _draw(state: TopicState) -> None:
         say(f"   {line}")
 
 
-async def _tell_why(client: Client) -> None:
-    done = [each.decision for each in (await client.topics.explain(TOPIC)).log if each.outcome == "done"]
+async def _tell_why(client: Client, changes: int) -> None:
+    """Whoever watches the topic may see a change before the one who made it has written down that it is done."""
+    while len(done := await _done(client)) < changes:
+        await asyncio.sleep(ASKED_AGAIN_AFTER_S)
     for decision in done:
         numbers = " and ".join(map(str, decision.segment_ids))
         say(f"{decision.action} of {numbers}: {decision.reason}")
+
+
+async def _done(client: Client) -> list[ScalingDecision]:
+    return [each.decision for each in (await client.topics.explain(TOPIC)).log if each.outcome == "done"]
 
 
 async def _judge(client: Client, sent: Numbers, seen: _Seen) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from types import MappingProxyType
@@ -101,7 +102,7 @@ class Layout:
 
     # -- questions
 
-    @property
+    @cached_property
     def active(self) -> tuple[Segment, ...]:
         """The active segments in the order of their ranges."""
         found = tuple(sorted((each for each in self.segments.values() if each.is_active), key=_by_range))

@@ -128,6 +128,18 @@ class TopicName:
         """
         return self if self.domain is Domain.TOPIC else replace(self.base, domain=Domain.TOPIC)
 
+    def for_use(self) -> TopicName:
+        """The scalable topic that whoever names one this way may use.
+
+        Refused are what other brokers would keep nothing of, since here every message is kept, and a partition by
+        itself, since what is sent to one would go to all of the topic.
+        """
+        if self.domain is Domain.NON_PERSISTENT:
+            raise InvalidName(f"{self}: non-persistent topics are not supported; {self.scalable} keeps what it is sent")
+        if self.domain is not Domain.TOPIC and self.partition is not None:
+            raise InvalidName(f"{self} names an individual partition: name the topic, {self.scalable}")
+        return self.scalable
+
     @property
     def path(self) -> str:
         """The key of the topic's record; what belongs to the topic is below it."""

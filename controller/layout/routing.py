@@ -24,6 +24,7 @@ class Router:
         if not active:
             raise LayoutError("nothing to route to: no active segment")
         self._active = sorted(active, key=_range_start)
+        self._starts = [each.range.start for each in self._active]
         self._by_partition = {each.segment_id: each for each in active} if all(e.is_legacy for e in active) else None
         self.turn = turn
         """How many messages without a key were routed."""
@@ -49,7 +50,7 @@ class Router:
 
     def find(self, hash: int) -> Segment:
         """The segment whose range has this hash."""
-        place = bisect_right(self._active, hash, key=_range_start) - 1
+        place = bisect_right(self._starts, hash) - 1
         if place < 0 or hash not in self._active[place].range:
             raise LayoutError(f"No active segment covers hash: {hash}")
         return self._active[place]

@@ -8,11 +8,13 @@ loses stops at once, by his own clock.
     chart, leading        the posts, and how one is claimed, taken over and let go
     leaders               all of it, for one broker
     leader                a topic, served: splits, merges, subscriptions, consumers
-    line, requests        one after another; operations as they are asked for
+    changing              what changes a topic, one after another
+    line, requests        how it stands in line; operations as they are asked for
     birth                 how a topic comes to be, which nobody leads yet
     subscribing           subscriptions as operations need them
     claims                the exclusive right to produce
     scaling, pruning      what a topic does by itself, and when that is considered
+    hearing               what a leader is told of its topic
     reports               what owners of segments report, as the leader hears it
     drains, loads         the same, as owners write it down
     hosted                segments at work, here or at the broker that owns them

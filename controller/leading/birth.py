@@ -1,4 +1,8 @@
-"""How a topic comes to be: what is to be created is written down, and whoever leads the topic first does it."""
+"""How a topic comes to be: what is to be created is written down, and whoever leads the topic first does it.
+
+Who asks while it is being created waits for that. If the same is asked for, be it by the same caller who had no answer
+in time, the topic that comes of it is his as well; whoever asks for another one is told that it exists once it does.
+"""
 
 from __future__ import annotations
 
@@ -36,43 +40,53 @@ class Birth:
 
     async def run(self, record: TopicRecord, subscriptions: Mapping[str, SubscriptionKind]) -> TopicRecord:
         """The topic's record, once it is created. TopicExists, OperationUnderWay, OperationFailed."""
-        operation = Requests(self._topic, self._pace).create(record, subscriptions)
-        await self._write_down(operation)
-        key = paths.operation_key(self._topic)
-        await wait_gone(self._store, key, partition_key=self._partition, pace=self._pace)
+        operation = await self._written_down(Requests(self._topic, self._pace).create(record, subscriptions))
+        await self._wait_done()
         found = await self._get(self._topic.path)
         if found is None:
             raise OperationFailed(f"{self._topic} could not be created; its leader's log says why")
         there = stored(found).record
-        if not _is_born_of(there, record):
+        assert operation.record is not None, "a creation has the record of the topic"
+        if not _is_born_of(there, operation.record):
             raise TopicExists(f"{self._topic} exists already")
         return there
 
-    async def _write_down(self, operation: Operation) -> None:
+    async def _wait_done(self) -> None:
+        key = paths.operation_key(self._topic)
+        await wait_gone(self._store, key, partition_key=self._partition, pace=self._pace)
+
+    async def _written_down(self, operation: Operation) -> Operation:
+        """The operation that creates it: this one, or another that is under way and asks for the same."""
         backoff = Backoff(self._pace)
         put = Put(
             paths.operation_key(self._topic), operation.encode(), ABSENT, paths.operation_indexes(self._topic)
         )
         while True:
             try:
-                await self._check_room(operation)
-                await self._put(put)
-                return
+                other = await self._under_way()
+                if other is None:
+                    await self._put(put)
+                    return operation
+                if _is_same(other, operation):
+                    return other
+                await self._wait_done()
             except (ConditionFailed, UnexpectedVersion, OutcomeUnknown, Retriable):
                 if await self._is_written(operation):
-                    return
+                    return operation
                 await backoff.pause()
 
-    async def _check_room(self, operation: Operation) -> None:
-        """That there is neither a topic nor an operation on one. In this order: one becomes the other."""
+    async def _under_way(self) -> Operation | None:
+        """Another creation that is under way. TopicExists, OperationUnderWay if there is a topic, or was just now."""
+        # In this order: one becomes the other.
         under_way = await self._get(paths.operation_key(self._topic))
         if await self._get(self._topic.path) is not None:
             raise TopicExists(f"{self._topic} exists already")
-        if under_way is not None:
-            other = Operation.decode(under_way.value or b"")
-            if other.kind is Kind.CREATE:
-                raise TopicExists(f"{self._topic} is just being created by somebody else")
+        if under_way is None:
+            return None
+        other = Operation.decode(under_way.value or b"")
+        if other.kind is not Kind.CREATE:
             raise OperationUnderWay(f"{self._topic} is just being deleted: create it when that is done")
+        return other
 
     async def _put(self, put: Put) -> None:
         if self._store.capabilities.transact:
@@ -97,6 +111,18 @@ class Birth:
 
     async def _get(self, key: str) -> Record | None:
         return await self._store.get(key, partition_key=self._partition)
+
+
+def _is_same(one: Operation, other: Operation) -> bool:
+    """Whether two creations are of the same topic, but for when they were asked for."""
+    assert one.record is not None, "a creation has the record of the topic"
+    assert other.record is not None, "a creation has the record of the topic"
+    ranges, others = ([each.range for each in of.layout.segments.values()] for of in (one.record, other.record))
+    return (one.record.properties, one.subscriptions, ranges) == (
+        other.record.properties,
+        other.subscriptions,
+        others,
+    )
 
 
 def _is_born_of(there: TopicRecord, wanted: TopicRecord) -> bool:

@@ -2,14 +2,16 @@
 
 A claim is a number, and numbers only grow. Before a producer is told its number, it is written down, and every segment
 that takes messages has heard of it: so whoever had the right before cannot produce any more. A producer keeps its claim
-while its connection lasts, and for a grace behind it, in which it gets the same number back, from this leader or the
-next. One that comes again while it is still connected is somebody new: it gets another number, and the first is fenced.
+while its connection lasts, and for a grace behind it, in which it comes back by its number, to this leader or the next.
+Who comes without a number is somebody new, even by the same name: it gets another one, and the first is fenced. Who
+comes back later than its grace is told that it has lost the right, even if nobody has it: others had it meanwhile, or
+may have, and what the producer has under way was not meant to come behind what they have sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 
@@ -136,8 +138,21 @@ class Claims:
         finally:
             self._waiting -= 1
 
+    async def keep(self, producer: str, number: int) -> Hold:
+        """The right that a producer has had since it was told that number. ProducerFenced if it has lost it."""
+
+        async def look() -> Claim:
+            if self._claim != Claim(number, producer):
+                raise ProducerFenced(f"claim {number} of {producer!r} to {self._records.topic} was lost meanwhile")
+            return self._claim
+
+        return await self._hold_on(look)
+
     async def _take(self, producer: str, mode: ClaimMode) -> Hold:
-        while (claim := await self._line.do(lambda: self._write_down(producer, mode))) != self._claim:
+        return await self._hold_on(lambda: self._write_down(producer, mode))
+
+    async def _hold_on(self, decide: Callable[[], Awaitable[Claim]]) -> Hold:
+        while (claim := await self._line.do(decide)) != self._claim:
             pass  # taken away again, before anybody was told
         hold = self._connected(claim)
         try:
@@ -175,10 +190,9 @@ class Claims:
                 f"producer {there.producer!r} has the exclusive right to produce to {self._records.topic}: wait until "
                 "it is gone, or take the right from it by fencing"
             )
-        if there.producer != producer or self._hold is not None:
-            await self._become(Claim(there.number + 1, producer))
-            self._end_hold(ProducerFenced(f"another producer has the right to {self._records.topic} by now"))
-            self._begin_grace()
+        await self._become(Claim(there.number + 1, producer))
+        self._end_hold(ProducerFenced(f"another producer has the right to {self._records.topic} by now"))
+        self._begin_grace()
         return self._claim
 
     async def _give_back(self) -> None:

@@ -1,21 +1,20 @@
 """A topic as its leader serves it: the door for everything that changes its layout, its subscriptions, its consumers.
 
-What changes the layout or a subscription stands in line, and goes through an operation's record. Who asks for a split
-or a merge while the active segments are being changed is refused, because what he has looked at is about to change;
-everything else waits. Once begun, an operation goes on whether or not somebody waits for it.
+What changes the layout or a subscription stands in line, and goes through an operation's record: see `changing`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
 from controller.autoscale import Action, Decision, Load, Situation
 from controller.layout import Layout, Segment, TopicRecord
+from controller.leading.changing import Changing
 from controller.leading.claims import Claims
+from controller.leading.hearing import Hearing
 from controller.leading.line import Line
 from controller.leading.pruning import Pruner
 from controller.leading.reports import Reports
@@ -23,21 +22,22 @@ from controller.leading.requests import Requests, bound_of_time
 from controller.leading.scaling import Scaler, last_changes
 from controller.leading.subscribing import ServedSubscriptions
 from controller.leading.surroundings import Surroundings
-from controller.operations import Bound, Kind, LeaderRecords, Operation, Runner, Start, data_name, has_cursors, prunable
+from controller.operations import (
+    Bound,
+    LeaderRecords,
+    Operation,
+    Runner,
+    Start,
+    data_name,
+    has_cursors,
+    prunable,
+)
 from controller.operations.retention import with_ancestors
 from controller.subscriptions import Attachment, SubscriptionKind, Subscriptions, WrongKind
 from controller.subscriptions.coordinator import Outgoing
 from controller.together import together
-from controller.topics import NotLeader, OperationUnderWay, SubscriptionNotFound, TopicNotFound
+from controller.topics import NotLeader, SubscriptionNotFound, TopicNotFound
 from controller.topics.claims import Claim
-from metastore.coordination import View
-from metastore.interface import exactly
-
-RESHAPING = frozenset({Kind.SPLIT, Kind.MERGE, Kind.DELETE})
-"""What changes the active segments."""
-
-Make = Callable[[TopicRecord], Awaitable[Operation | None]]
-"""What is to be done, by the newest record; None if nothing is."""
 
 
 class TopicLeader:
@@ -57,6 +57,8 @@ class TopicLeader:
         self.term = records.grant.term
         self.record = record
         """As this leader has seen it last."""
+        self._heard: TopicRecord | None = None
+        """As it was told of it last; what others changed while an operation came to its end is in it."""
         self.subscriptions = subscriptions
         self._records = records
         self._runner = runner
@@ -83,7 +85,9 @@ class TopicLeader:
         )
         self._line = Line(self._check_serving)
         """Where all stands that changes the layout, a subscription or a claim."""
-        self._reshapings = 0
+        self._changing = Changing(
+            records, runner, self._served, self._line, self._check_serving, took=self._take, doubted=self._end
+        )
         self.claims = Claims(
             records, claim, self._active_names, around.work, self._line, self._pace, around.claim_grace_s
         )
@@ -134,13 +138,13 @@ class TopicLeader:
         async def make(record: TopicRecord) -> Operation:
             return self._requests.delete(record.layout)
 
-        await self._operate(make, waits=True)
+        await self._changing.do(make, waits=True)
 
     async def _change(self, request: Callable[[TopicRecord], Operation]) -> Layout:
         async def make(record: TopicRecord) -> Operation:
             return request(record)
 
-        after = await self._operate(make, waits=False)
+        after = await self._changing.do(make, waits=False)
         assert after is not None, "a topic is not deleted by a change of its layout"
         return after.layout
 
@@ -161,7 +165,7 @@ class TopicLeader:
                 return self._requests.subscribe(name, kind.value, start)
             return None
 
-        await self._operate(make, waits=True)
+        await self._changing.do(make, waits=True)
 
     async def delete_subscription(self, name: str) -> None:
         """There is no such subscription afterwards, and no cursor of it."""
@@ -170,7 +174,7 @@ class TopicLeader:
             known = name in self.subscriptions.names
             return self._requests.unsubscribe(name, self.subscriptions.kinds.get(name)) if known else None
 
-        await self._operate(make, waits=True)
+        await self._changing.do(make, waits=True)
 
     async def seek(self, name: str, time_ms: int) -> None:
         """Everything is delivered again that was published since a time, and nothing before it."""
@@ -235,7 +239,7 @@ class TopicLeader:
                     return self._requests.merge(record.layout, decision.segments)
             return None
 
-        await self._operate(make, waits=True)
+        await self._changing.do(make, waits=True)
         return decision
 
     def _prunable(self, layout: Layout) -> tuple[int, ...]:
@@ -250,7 +254,7 @@ class TopicLeader:
             whole = with_ancestors(record.layout, found)
             return self._requests.prune(record.layout, whole) if whole else None
 
-        await self._operate(make, waits=True)
+        await self._changing.do(make, waits=True)
 
     async def _is_unneeded(self, layout: Layout, segment_id: int) -> bool:
         """Asks the owner once more: a cursor may have been set back since it was reported."""
@@ -260,54 +264,7 @@ class TopicLeader:
                 return False
         return True
 
-    # -- one after another
-
-    async def _operate(self, make: Make, *, waits: bool) -> TopicRecord | None:
-        if not waits and self._reshapings:
-            self._check_serving()
-            raise OperationUnderWay(f"the layout of {self.topic} is being changed: try again when that is done")
-
-        async def work() -> TopicRecord | None:
-            await self._finish_others()
-            found = await self._records.topic_record()
-            if found is None:
-                raise TopicNotFound(f"there is no topic {self.topic} any more")
-            operation = await make(found.record)
-            if operation is None:
-                return found.record
-            with self._reshaping(operation.kind in RESHAPING):
-                begun = await self._runner.begin(operation)
-                if begun is None:
-                    raise OperationUnderWay(f"a leader before has just begun to change {self.topic}: try again")
-                try:
-                    record = await self._runner.run(begun, self._served)
-                finally:
-                    self._resign_in_doubt()
-                self._take(record)
-                return record
-
-        with self._reshaping(not waits):
-            return await self._line.do(work)
-
-    def _resign_in_doubt(self) -> None:
-        """What may still be written down on the strength of this grant is refused under the next one."""
-        if self._records.is_in_doubt:
-            self._end(NotLeader(f"{self.topic}: an operation may be written down once more, and that too late"))
-
-    @contextmanager
-    def _reshaping(self, is_so: bool) -> Iterator[None]:
-        """While the active segments are being changed, or are about to be, by what somebody has asked for."""
-        self._reshapings += is_so
-        try:
-            yield
-        finally:
-            self._reshapings -= is_so
-
-    async def _finish_others(self) -> None:
-        """What a deposed leader managed to begin, on a store that could not keep it from that."""
-        under_way = await self._records.operation()
-        if under_way is not None:
-            self._take(await self._runner.run(under_way, self._served))
+    # -- what has become of it
 
     def _take(self, record: TopicRecord | None) -> None:
         """The topic is as an operation has left it."""
@@ -315,7 +272,8 @@ class TopicLeader:
             self._is_gone = True
             self._end(None)
             return
-        self.record = record
+        heard = self._heard
+        self.record = record if heard is None or heard.layout != record.layout else heard  # that is no older, or comes
         split_ms, merge_ms = last_changes(record.layout)
         self._last_split_ms = _later(self._last_split_ms, split_ms)
         self._last_merge_ms = _later(self._last_merge_ms, merge_ms)
@@ -355,8 +313,7 @@ class TopicLeader:
         self.wake("elected")
         try:
             await together(
-                self._reports.follow(self._hear),
-                self._follow_record(),
+                Hearing(self._records, self._reports, self._pace).run(self),
                 self.scaler.run(),
                 self.pruner.run(),
                 self.claims.run(),
@@ -365,26 +322,25 @@ class TopicLeader:
         except Exception as error:
             self._end(error)
 
-    async def _follow_record(self) -> None:
-        """What others change of the topic: its properties, its policy. The layout is this leader's own."""
-        grant, path = self._records.grant, self.topic.path
-        async with View(grant.store, exactly(path), partition_key=grant.partition_key, pace=self._pace) as view:
-            while True:
-                await view.news()
-                found = view.records.get(path)
-                if found is not None and found.value:
-                    record = TopicRecord.decode(found.value)
-                    if record.layout == self.layout and record != self.record:
-                        self.record = record
-                        self.wake("policy")
+    # -- what it hears
 
-    def _hear(self, loads: Collection[int], subscriptions: Collection[str]) -> None:
+    def on_record(self, record: TopicRecord) -> None:
+        """Others have changed its properties or its policy. The layout is this leader's own."""
+        self._heard = record
+        if record.layout == self.layout and record != self.record:
+            self.record = record
+            self.wake("policy")
+
+    def on_reports(self, loads: Collection[int], subscriptions: Collection[str]) -> None:
+        """Owners have reported."""
         if loads:
             self.scaler.wake("load")
         for name in subscriptions:
             self.subscriptions.on_drained(name, self._reports.drained.get(name, ()))
         if subscriptions:
             self.pruner.wake()
+
+    # -- its beginning and its end
 
     async def __aenter__(self) -> Self:
         self._run = asyncio.ensure_future(self._work())

@@ -148,7 +148,8 @@ class Leaders:
         """Creates a topic: when this returns it has its segments, and these subscriptions have cursors in them.
 
         On any broker: it is written down what is to be created, and whoever leads the topic does it. TopicExists if
-        there is one, or if somebody else is just creating it.
+        there is one; of what is just being created it is waited for what comes of it. NotLeader, which passes, if that
+        takes too long: ask the same again.
         """
         if topic.domain is not Domain.TOPIC:
             raise InvalidTopic(f"{topic} is no scalable topic: {topic.scalable} would be")

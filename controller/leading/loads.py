@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from controller.autoscale import Load, Metric, is_material
 from controller.autoscale.config import Rates
 from controller.autoscale.load import CHANGE_THRESHOLD
-from controller.layout import InvalidName, LayoutError, SegmentName
-from controller.leading.reporting import put_report
+from controller.layout import LayoutError
+from controller.leading.reporting import Reported, put_report, reported
 from controller.topics import paths
 from metastore.coordination import Pace
 from metastore.interface import ABSENT, ConditionFailed, MetadataStore, StoreError, UnexpectedVersion
@@ -113,10 +113,9 @@ class LoadReporter:
 
     async def report(self, segment: str, rates: Rates) -> bool:
         """Writes down what was measured, if it is different enough; whether it was."""
-        try:
-            name = SegmentName.parse(segment)
-        except InvalidName:
-            return False  # not a scalable topic's
+        name = reported(segment)
+        if name is None:
+            return False
         before = self._written.get(segment) or await self._read(name)
         self._written[segment] = before
         if before.rates is not None and not is_material(before.rates, rates, self._threshold):
@@ -132,7 +131,7 @@ class LoadReporter:
         self._written[segment] = _Written(rates, version_id)
         return True
 
-    async def _read(self, name: SegmentName) -> _Written:
+    async def _read(self, name: Reported) -> _Written:
         key = paths.load_key(name.topic, name.segment_id)
         found = await self._store.get(key, partition_key=paths.partition(name.topic))
         if found is None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from controller.layout import TopicRecord
@@ -88,8 +88,16 @@ class Runner:
         self._reach(operation, "begin.after")
         return stored
 
-    async def run(self, stored: StoredOperation, subscriptions: SubscriptionRecords) -> TopicRecord | None:
-        """Brings it to its end; the topic's record then, None if there is none. OperationFailed if it was undone."""
+    async def run(
+        self,
+        stored: StoredOperation,
+        subscriptions: SubscriptionRecords,
+        committed: Callable[[TopicRecord], None] = lambda _: None,
+    ) -> TopicRecord | None:
+        """Brings it to its end; the topic's record then, None if there is none. OperationFailed if it was undone.
+
+        `committed` is told the topic's record as soon as that is another one, before anything goes that it had.
+        """
         failure: Exception | None = None
         while True:
             before = await self._records.topic_record()
@@ -97,6 +105,8 @@ class Runner:
             try:
                 for step in plan.steps(self._topic, stored.operation, record):
                     stored, record = await self._insist(step, stored, record, subscriptions)
+                    if isinstance(step, plan.Commit) and record is not None:
+                        committed(record)
             except _CannotBeDone as error:
                 failure = error.reason
                 logger.error("%s of %s is undone: %r", stored.operation.kind.value, self._topic, failure)
@@ -108,6 +118,25 @@ class Runner:
                 ) from failure
             self._counts.count(stored.operation)
             return record
+
+    async def run_late(
+        self,
+        stored: StoredOperation,
+        subscriptions: SubscriptionRecords,
+        committed: Callable[[TopicRecord], None] = lambda _: None,
+    ) -> TopicRecord | None:
+        """The same of one that was found while somebody leads who found none when he began: see `late_steps`."""
+        operation = stored.operation
+        before = await self._records.topic_record()
+        record = None if before is None else before.record
+        left = plan.late_steps(self._topic, operation, record, await subscriptions.names())
+        if left is None:
+            return await self.run(stored, subscriptions, committed)
+        logger.warning("%s of %s was written down too late: it comes to nothing", operation.kind.value, self._topic)
+        given_up = replace(stored, operation=operation.entered(Phase.GIVEN_UP))
+        for step in left:
+            _, record = await self._insist(step, given_up, record, subscriptions)
+        return record
 
     async def _insist(
         self,

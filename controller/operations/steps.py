@@ -14,7 +14,7 @@ what it has made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from controller.layout import Layout, LayoutError, Segment, SegmentName, TopicName, TopicRecord
@@ -140,6 +140,25 @@ def steps(topic: TopicName, operation: Operation, record: TopicRecord | None) ->
         case Kind.UNSUBSCRIBE:
             names = () if layout is None else _names(topic, layout.segments.values())
             return (Unsubscribe(tuple(operation.subscriptions)), Uncursor(names), Finish())
+
+
+def late_steps(
+    topic: TopicName, operation: Operation, record: TopicRecord | None, subscriptions: Collection[str]
+) -> tuple[Step, ...] | None:
+    """The same of one that somebody finds who leads already, and found none when he began; None: as of any other.
+
+    Only a store without `transact` lets that happen. Whoever has written it down is deposed, or has done it long ago
+    and wrote it twice. Nobody waits for it, and what it is about may be there anew: a deletion of what is there comes
+    to nothing, and so does the making of a subscription.
+    """
+    match operation.kind:
+        case Kind.DELETE if record is not None:
+            return (Finish(),)
+        case Kind.SUBSCRIBE | Kind.UNSUBSCRIBE if operation.subscription in subscriptions:
+            return (Finish(),)
+        case Kind.SUBSCRIBE:
+            return steps(topic, operation.entered(Phase.GIVEN_UP), record)
+    return None
 
 
 def _create(topic: TopicName, operation: Operation, layout: Layout | None) -> tuple[Step, ...]:

@@ -1597,10 +1597,16 @@ class Acknowledge(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ACKS_FIELD_NUMBER: _builtins.int
     TXN_ID_FIELD_NUMBER: _builtins.int
+    ERA_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """The client's number for this request: the answer bears it."""
     txn_id: _builtins.str
     """Empty: at once. Otherwise it takes effect if and when that commits; if it aborts, the entries are delivered again."""
+    era: _builtins.int
+    """`Delivery.era` of what a cumulative acknowledgement names; others need none. If that era is over, nothing is
+    acknowledged that is not already (AckTooLate): messages from before it come, and nobody has had them yet. Who does not
+    say it takes those along.
+    """
     @_builtins.property
     def acks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ack]: ...
     def __init__(
@@ -1609,12 +1615,15 @@ class Acknowledge(_message.Message):
         request_id: _builtins.int = ...,
         acks: _abc.Iterable[Global___Ack] | None = ...,
         txn_id: _builtins.str = ...,
+        era: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_era", b"_era", "era", b"era"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "request_id", b"request_id", "txn_id", b"txn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_era", b"_era", "acks", b"acks", "era", b"era", "request_id", b"request_id", "txn_id", b"txn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__era: _TypeAlias = _typing.Literal["era"]  # noqa: Y015
+    _WhichOneofArgType__era: _TypeAlias = _typing.Literal["_era", b"_era"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__era) -> _WhichOneofReturnType__era | None: ...
 
 Global___Acknowledge: _TypeAlias = Acknowledge  # noqa: Y015
 
@@ -1635,7 +1644,8 @@ class Ack(_message.Message):
     @_builtins.property
     def batch(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Which messages of the entry, counted from 0; if cumulative, the last of them and all before. Empty: the whole entry; in
-        a KEY_SHARED subscription all of it that the consumer of this stream has.
+        a KEY_SHARED subscription all of it that the consumer of this stream has by then. That may be less than it had on an
+        earlier stream: who repeats an acknowledgement there names all messages.
         """
 
     def __init__(
@@ -1771,6 +1781,7 @@ class Delivery(_message.Message):
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _builtins.int
     DELIVER_AT_MS_FIELD_NUMBER: _builtins.int
     IS_BATCH_FIELD_NUMBER: _builtins.int
+    ERA_FIELD_NUMBER: _builtins.int
     payload: _builtins.bytes
     producer: _builtins.str
     sequence_id: _builtins.int
@@ -1793,6 +1804,10 @@ class Delivery(_message.Message):
     uncompressed_bytes: _builtins.int
     deliver_at_ms: _builtins.int
     is_batch: _builtins.bool
+    era: _builtins.int
+    """Of the subscription: another one begins when a transaction is aborted that held messages of it, and with a seek. Where
+    order is kept, everything that is not acknowledged comes again then. It holds beyond this stream and this broker.
+    """
     @_builtins.property
     def position(self) -> Global___Position: ...
     @_builtins.property
@@ -1815,10 +1830,11 @@ class Delivery(_message.Message):
         uncompressed_bytes: _builtins.int = ...,
         deliver_at_ms: _builtins.int = ...,
         is_batch: _builtins.bool = ...,
+        era: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "epoch", b"epoch", "is_batch", b"is_batch", "message_count", b"message_count", "payload", b"payload", "position", b"position", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "redeliveries", b"redeliveries", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "compression", b"compression", "deliver_at_ms", b"deliver_at_ms", "epoch", b"epoch", "era", b"era", "is_batch", b"is_batch", "message_count", b"message_count", "payload", b"payload", "position", b"position", "producer", b"producer", "properties", b"properties", "published_ms", b"published_ms", "redeliveries", b"redeliveries", "sequence_id", b"sequence_id", "txn_id", b"txn_id", "uncompressed_bytes", b"uncompressed_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

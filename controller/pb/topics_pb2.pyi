@@ -1543,19 +1543,25 @@ class ClaimTopicRequest(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     PRODUCER_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     producer: _builtins.str
     mode: Global___ClaimTopicRequest.Mode.ValueType
+    claim: _builtins.int
+    """What the producer was told before, when it comes back: it keeps that, or is refused with ProducerFenced. 0: it
+    comes for the first time, and whoever else has its name is fenced.
+    """
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         producer: _builtins.str = ...,
         mode: Global___ClaimTopicRequest.Mode.ValueType = ...,
+        claim: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "producer", b"producer", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "mode", b"mode", "producer", b"producer", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -70,12 +70,14 @@ class Subscriptions:
             return found
         if name in self._damaged:
             raise self._damaged[name]
-        if name in self._kinds and not self._kinds[name].is_divided:
-            raise WrongKind(
-                f"subscription {name!r} of {self.topic} is a {self._kinds[name].value}: its consumers do not register, "
-                "each of them reads all segments"
-            )
-        raise SubscriptionNotFound(f"{self.topic} has no subscription {name!r}: create it first")
+        if name not in self._kinds:
+            raise SubscriptionNotFound(f"{self.topic} has no subscription {name!r}: create it first")
+        if self._kinds[name].is_divided:
+            raise NotLeader(f"subscription {name!r} of {self.topic} ends here: look who leads the topic")
+        raise WrongKind(
+            f"subscription {name!r} of {self.topic} is a {self._kinds[name].value}: its consumers do not register, "
+            "each of them reads all segments"
+        )
 
     def consumers(self) -> Mapping[str, int]:
         """How many consumers each divided subscription has, those in grace as well: what the topic is scaled for."""

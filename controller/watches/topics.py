@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from controller.layout import InvalidName, Layout, TopicName, TopicRecord
+from controller.layout import Layout, TopicName, TopicRecord
 from controller.together import together
 from controller.topics import paths
 from controller.watches.owners import SegmentOwners
@@ -217,10 +217,8 @@ class TopicWatches:
         return len(self._shared)
 
     def open(self, topic: TopicName, *, seen: int = ABSENT, otherwise: Layout | None = None) -> TopicSession:
-        """A session that watches a topic, named in any way but as a partition; see `TopicSession`."""
-        if topic.scalable != topic and topic.partition is not None:
-            raise InvalidName(f"{topic} names an individual partition: watch {topic.base}")
-        return TopicSession(self._shared, self._shared.take(topic.scalable), seen, otherwise)
+        """A session that watches a topic, named in any way that it may be used by; see `TopicSession`."""
+        return TopicSession(self._shared, self._shared.take(topic.for_use()), seen, otherwise)
 
     async def __aenter__(self) -> Self:
         return self

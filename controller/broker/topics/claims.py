@@ -28,7 +28,10 @@ class ClaimDesk:
         if mode is None:
             raise InvalidRequest(f"a claim by mode {request.mode}: EXCLUSIVE, FENCING, WAIT are there")
         leader = await self._desk.leader(request.topic)
-        hold = await leader.claims.take(request.producer, mode)
+        if request.claim:
+            hold = await leader.claims.keep(request.producer, request.claim)
+        else:
+            hold = await leader.claims.take(request.producer, mode)
         try:
             await stream.send(pb.ClaimTopicResponse(claim=hold.number))
             await hold.wait_over()

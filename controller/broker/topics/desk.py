@@ -33,4 +33,4 @@ class TopicDesk:
 
 def named(topic: str) -> TopicName:
     """The scalable topic of a name, in whatever way it is said."""
-    return TopicName.parse(topic).scalable
+    return TopicName.parse(topic).for_use()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from controller.client.confirmations import Confirmation, all_of
 from controller.client.consumers.assignments import Share
@@ -22,6 +23,7 @@ from controller.client.consumers.messages import StreamMessage
 from controller.client.consumers.progress import (
     CameAgain,
     Claim,
+    HandedOut,
     Progress,
     Reached,
     SharedProgress,
@@ -33,12 +35,14 @@ from controller.client.segment.consumer import SegmentConsumer
 from controller.client.segment.consuming import Assigned, SegmentConsumerOptions
 from controller.client.segment.credits import Budget
 from controller.client.transaction import Transaction
-from controller.client.values import Edge, Message, SubscriptionKind
+from controller.client.values import Edge, Message, Received, SubscriptionKind
 from metastore.coordination import Backoff
 from txn.coordinator.waiting import first_of
 from txn.model.errors import TxnError, TxnRetriable
 from txn.segment.bell import Bell
 from txn.segment.subscription.errors import ConsumerBusy
+
+R = TypeVar("R", Message, Received)
 
 TAKEOVER_S = 30.0
 """How long whoever had a segment before may take to give it up; then it is taken from it."""
@@ -55,8 +59,8 @@ class Place:
     consumer: str
     budget: Budget
     intake: Intake[StreamMessage]
-    received: Callable[[Attachment, Message, Reached], StreamMessage]
-    """Makes a message of what is handed out next."""
+    received: Callable[[Attachment, HandedOut], list[StreamMessage]]
+    """Makes messages of what is handed out next."""
     takeover_s: float = TAKEOVER_S
     release_s: float = RELEASE_S
     start: Edge | None = None
@@ -85,6 +89,8 @@ class Attachment:
         self._attached = attached
         self._progress = self._new_progress()
         self._consumer: SegmentConsumer | None = None
+        self._newcomer: SegmentConsumer | None = None
+        """Who is taking the segment over; messages may come to it already."""
         self._turn = 0
         """Of the segment's consumer, when something was taken from it."""
         self._bell = Bell()
@@ -137,26 +143,27 @@ class Attachment:
     def restart(self) -> None:
         """The subscription was put elsewhere: what was received before is void."""
         self._progress = self._new_progress()
-        if self._consumer is not None:
-            self._consumer.renew()
+        for each in (self._newcomer, self._consumer):
+            if each is not None:
+                each.renew()
 
     def _new_progress(self) -> Progress:
         return SharedProgress() if self.share.buckets else WholeProgress()
 
     # -- messages and acknowledgements
 
-    def take(self) -> StreamMessage | None:
-        """The next message that is there, and that the application does not have."""
+    def take(self, messages_max: int) -> list[StreamMessage]:
+        """The next messages that are there, and that the application does not have, up to so many."""
         if self._consumer is None or self._is_released:
-            return None
-        while self._progress.has_room and (message := self._consumer.take()) is not None:
+            return []
+        while messages := self._consumer.take(min(messages_max, self._progress.room)):
             if self._consumer.turn != self._turn:
                 self._turn = self._consumer.turn
                 self._progress.renew()
-            reached = self._progress.hand_out(message)
-            if reached is not None:
-                return self._place.received(self, message, reached)
-        return None
+            handed_out = self._progress.hand_out(messages)
+            if handed_out.messages:
+                return self._place.received(self, handed_out)
+        return []
 
     def acknowledge(self, reached: Reached, txn: Transaction | None) -> Confirmation[None] | None:
         """Acknowledges all that was received of the segment up to there; None if that is done.
@@ -175,10 +182,10 @@ class Attachment:
             raise AckTooLate(f"{self.segment} was given up before all of it was acknowledged: others have it now")
         try:
             outcome = all_of(list(self._confirmations(self._consumer, claim, txn)))
-        except BaseException:
-            self._settle(progress, claim, False)
+        except BaseException as error:
+            self._settle(progress, claim, error)
             raise
-        outcome.listen(lambda failure: self._settle(progress, claim, failure is None))
+        outcome.listen(lambda failure: self._settle(progress, claim, failure))
         return outcome
 
     def _confirmations(
@@ -190,9 +197,11 @@ class Attachment:
         for part in parts(claim.messages, self._place.around.limits.acks_per_request_max):
             yield consumer.acknowledge(*part, txn=txn)
 
-    def _settle(self, progress: Progress, claim: Claim, is_acknowledged: bool) -> None:
-        progress.settle(claim, is_acknowledged)
-        if not is_acknowledged and claim.txn is not None and self._consumer is not None and not self._is_closed:
+    def _settle(self, progress: Progress, claim: Claim, failure: BaseException | None) -> None:
+        progress.settle(claim, failure is None)
+        if isinstance(failure, AckTooLate) and self._is_released:
+            self._is_in_hurry = True  # what the application has cannot be acknowledged any more, and no more comes here
+        if failure is not None and claim.txn is not None and self._consumer is not None and not self._is_closed:
             self._consumer.renew()  # an aborted transaction's messages come again, also those that it failed to get
         self._bell.ring()
         self._arrived()
@@ -232,7 +241,7 @@ class Attachment:
         while not self._is_released:
             now_s = pace.clock.monotonic_s()
             replaces = busy_since_s is not None and now_s - busy_since_s >= self._place.takeover_s
-            consumer = self._new_consumer(replaces)
+            self._newcomer = consumer = self._new_consumer(replaces)
             try:
                 await first_of(consumer.wait_opened(), self._bell.until(lambda: self._is_released))
                 if not self._is_released:
@@ -245,6 +254,7 @@ class Attachment:
             except TxnRetriable:
                 busy_since_s = None  # nobody says that somebody has it
             finally:
+                self._newcomer = None
                 if self._consumer is not consumer:
                     await consumer.close()
             await first_of(backoff.pause(), self._bell.until(lambda: self._is_released))
@@ -280,7 +290,7 @@ async def _ended(consumer: SegmentConsumer) -> None:
     raise error
 
 
-def parts(messages: Sequence[Message], messages_max: int) -> Iterator[Sequence[Message]]:
+def parts(messages: Sequence[R], messages_max: int) -> Iterator[Sequence[R]]:
     """Messages in groups that each fit into one request."""
     for at in range(0, len(messages), messages_max):
         yield messages[at : at + messages_max]

@@ -56,15 +56,17 @@ class Reading:
         self._reader = SegmentReader(around.caller, name, start, True, budget=budget, arrived=self._arrived)
         self._reader.running.add_done_callback(self._end)
 
-    def take(self) -> TopicMessage | None:
-        """The next message that is there."""
-        while (message := self._reader.take()) is not None:
-            if self.after is None or message.id > self.after:
-                self.after = behind(message)
-                return TopicMessage(self.topic, self.segment_id, message)
+    def take(self, messages_max: int) -> list[TopicMessage]:
+        """The next messages that are there, up to so many."""
+        while messages := self._reader.take(messages_max):
+            after = self.after
+            new = [each for each in messages if after is None or each.id > after]
+            if new:
+                self.after = behind(new[-1])
+                return [TopicMessage(self.topic, self.segment_id, each) for each in new]
         if self._reader.is_through:
             self._end_of_segment()
-        return None
+        return []
 
     async def close(self) -> None:
         """Reads no more."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from controller.client.errors import InvalidRequest
-from controller.client.values import EARLIEST, LATEST, Edge, Message, MessageId
+from controller.client.values import EARLIEST, LATEST, Edge, Message, MessageId, Received
 
 SEGMENTS_MAX = 100_000
 """Of one checkpoint."""
@@ -107,7 +107,7 @@ class Checkpoint:
         return cls(positions)
 
 
-def behind(message: Message) -> MessageId:
+def behind(message: Message | Received) -> MessageId:
     """The position of a message that was received."""
     is_last = message.id.batch_index == message.batch_size - 1
     return MessageId(message.id.position, INDEX_LAST) if is_last else message.id

@@ -17,6 +17,7 @@ from controller.client.consumers.messages import TopicMessage
 from controller.client.consumers.surroundings import Surroundings
 from controller.client.errors import InvalidRequest
 from controller.client.topics.descriptions import TopicSubscriptionKind
+from controller.client.topics.names import topic_of
 from controller.client.topics.producer import Producer
 from controller.client.transaction import Transaction, TransactionState
 from controller.client.values import EARLIEST
@@ -51,6 +52,8 @@ class DeadLetters:
     def __post_init__(self) -> None:
         if not 0 <= self.redeliveries_max <= REDELIVERIES_MAX:
             raise InvalidRequest(f"{self.redeliveries_max} redeliveries: 0 to {REDELIVERIES_MAX} are allowed")
+        if self.topic is not None:
+            topic_of(self.topic)  # refused here rather than with the first letter
 
     def takes(self, redeliveries: int) -> bool:
         """Whether a message that was delivered so often before is a dead letter."""
@@ -59,8 +62,8 @@ class DeadLetters:
     def topic_of(self, topic: str) -> str:
         """Where the dead letters of a topic go."""
         if self.topic is not None:
-            return str(TopicName.parse(self.topic).scalable)
-        name = TopicName.parse(topic).scalable
+            return str(topic_of(self.topic))
+        name = topic_of(topic)
         return str(TopicName(name.domain, name.parent, name.local + SUFFIX))
 
 
@@ -92,9 +95,9 @@ class Undertaker:
         self._opening = asyncio.Lock()
 
     @property
-    def has_room(self) -> bool:
-        """Whether another one can be moved."""
-        return len(self._tasks) < UNDER_WAY_MAX
+    def room(self) -> int:
+        """How many more can be moved."""
+        return UNDER_WAY_MAX - len(self._tasks)
 
     def take(
         self,
@@ -131,7 +134,7 @@ class Undertaker:
             producer = await self._producer(self.policy.topic_of(message.topic))
             await self._move_in(await self._around.begin(), producer, message, acknowledge)
         except TxnConflict:
-            return  # somebody else has settled it
+            give_back()  # somebody else has settled it; or is about to, and if nothing comes of that it comes again
         except TxnError as error:
             logger.warning("dead letter %s of %s comes again: %s", message.id, message.topic, error)
             give_back()
@@ -164,16 +167,24 @@ class Undertaker:
             producer = self._producers.get(topic)
             if producer is None or producer.running.done():
                 producer = await self._around.producer(topic)
+                try:
+                    await self._subscribe(topic)
+                except BaseException:
+                    await producer.close()
+                    raise
                 self._producers[topic] = producer
-                if self.policy.subscription is not None:
-                    await self._around.topics.create_subscription(
-                        topic, self.policy.subscription, TopicSubscriptionKind.QUEUE, EARLIEST
-                    )
             self._producers.move_to_end(topic)
             if len(self._producers) > PRODUCERS_MAX:
                 _, oldest = self._producers.popitem(last=False)
                 await oldest.close()
             return producer
+
+    async def _subscribe(self, topic: str) -> None:
+        """Before anything is sent there: nothing of it is to go before somebody has read it."""
+        if self.policy.subscription is not None:
+            await self._around.topics.create_subscription(
+                topic, self.policy.subscription, TopicSubscriptionKind.QUEUE, EARLIEST
+            )
 
 
 async def _aborted(txn: Transaction) -> None:

@@ -1,15 +1,16 @@
 """The intake: where messages of any number of segments wait in one place for whoever receives them.
 
-A source is a segment that something has come from. Sources take turns, one message each: a busy segment does not keep
-others from being heard, and the order within each is kept.
+A source is a segment that something has come from. Sources take turns, one message each, or equal parts of what is
+asked for at once: a busy segment does not keep others from being heard, and the order within each is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from controller.client.errors import InvalidRequest
+from controller.client.values import checked_most
 from txn.segment.bell import Bell
 
 M = TypeVar("M")
@@ -19,8 +20,8 @@ M_co = TypeVar("M_co", covariant=True)
 class Source(Protocol[M_co]):
     """Where messages come from."""
 
-    def take(self) -> M_co | None:
-        """The next one that is there; None if nothing is."""
+    def take(self, messages_max: int) -> Sequence[M_co]:
+        """The next ones that are there, up to so many."""
 
 
 class Intake(Generic[M]):
@@ -61,33 +62,30 @@ class Intake(Generic[M]):
         """Why nothing more comes."""
         return self._ended
 
-    def take(self) -> M | None:
-        """The next message that is there."""
-        while self._ready and not self._is_paused:
+    def take(self, messages_max: int) -> list[M]:
+        """The next messages that are there, up to so many."""
+        taken: list[M] = []
+        while self._ready and not self._is_paused and len(taken) < messages_max:
+            part = -(-(messages_max - len(taken)) // len(self._ready))
             source = next(iter(self._ready))
             del self._ready[source]
-            message = source.take()
-            if message is not None:
+            messages = source.take(part)
+            if messages:
                 self._ready[source] = None  # behind the others
-                return message
-        return None
+                taken += messages
+        return taken
 
     async def receive(self, timeout_ms: int | None = None) -> M:
         """The next message; TimeoutError if none comes in time."""
+        return (await self.receive_many(1, timeout_ms))[0]
+
+    async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[M]:
+        """Waits for one message, and brings what else is there, up to so many."""
+        checked_most(messages_max)
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
                 if self._ended is not None:
                     raise self._ended
-                message = self.take()
-                if message is not None:
-                    return message
+                if messages := self.take(messages_max):
+                    return messages
                 await self._bell.wait()
-
-    async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[M]:
-        """Waits for one message, and brings what else is there, up to so many."""
-        if messages_max < 1:
-            raise InvalidRequest(f"{messages_max} messages at most: at least 1 is expected")
-        messages = [await self.receive(timeout_ms)]
-        while len(messages) < messages_max and self._ended is None and (message := self.take()) is not None:
-            messages.append(message)
-        return messages

@@ -1,4 +1,7 @@
-"""Messages as consumers of topics hand them out."""
+"""Messages as consumers of topics hand them out.
+
+They are values, and nobody changes them. They are not frozen: making one that is costs four times as much.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller.client.consumers.progress import Reached
+from controller.client.consumers.progress import Reached, reached_with
 from controller.client.topics.ids import TopicMessageId
 from controller.client.values import Message, MessageId
 from txn.model.ids import TxnId
@@ -20,7 +23,7 @@ class Origin(Protocol):
         """Its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TopicMessage:
     """A message that was received from a topic."""
 
@@ -81,11 +84,19 @@ class TopicMessage:
         return self.in_segment.damage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StreamMessage(TopicMessage):
     """A message of a stream consumer: with how far every segment had been handed out when it was received."""
 
-    reached: Mapping[Origin, Reached] = field(repr=False, compare=False, hash=False)
+    origin: Origin = field(repr=False, compare=False, hash=False)
+    turn: int = field(repr=False, compare=False, hash=False)
+    reached_before: Mapping[Origin, Reached] = field(repr=False, compare=False, hash=False)
+    """When the first message was received of those that came from there together."""
+
+    @property
+    def reached(self) -> Mapping[Origin, Reached]:
+        """How far every segment had been handed out."""
+        return {**self.reached_before, self.origin: reached_with(self.in_segment, self.turn)}
 
     @property
     def vector(self) -> Mapping[str, MessageId]:
@@ -93,7 +104,7 @@ class StreamMessage(TopicMessage):
         return {origin.segment: reached.message.id for origin, reached in self.reached.items()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class QueueMessage(TopicMessage):
     """A message of a queue consumer, which is acknowledged by itself."""
 

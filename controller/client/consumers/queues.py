@@ -83,30 +83,36 @@ class QueueSource:
 
     # -- messages
 
-    def take(self) -> QueueMessage | None:
-        """The next message that is there, and that the application does not have."""
-        place = self._place
-        while self._consumer is not None:
-            if not place.works.has_room or not self._has_room_for_dead_letters:
-                place.blocked[self] = None
-                return None
-            found = self._consumer.take()
-            if found is None:
-                return None
-            key = (self, found.id)
-            if key in place.works:
-                continue  # a copy: the application has it, or has given it back for some time
-            message = QueueMessage(self.topic, self.segment_id, found, self)
-            place.works.begin(key, found.redeliveries, place.now_s)
-            place.changed()
-            if place.undertaker is None or not place.undertaker.policy.takes(found.redeliveries):
-                return message
-            place.undertaker.take(message, partial(self.acknowledge, [found]), partial(self.give_back, found))
-        return None
+    def take(self, messages_max: int) -> list[QueueMessage]:
+        """The next messages that are there, and that the application does not have, up to so many."""
+        if self._consumer is None:
+            return []
+        while (room := min(messages_max, self._room)) and (messages := self._consumer.take(room)):
+            taken = [each for each in map(self._begin, messages) if each is not None]
+            self._place.changed()
+            if taken:
+                return taken
+        if not room:
+            self._place.blocked[self] = None
+        return []
 
     @property
-    def _has_room_for_dead_letters(self) -> bool:
-        return self._place.undertaker is None or self._place.undertaker.has_room
+    def _room(self) -> int:
+        """How many messages may be taken, all of which may be dead letters."""
+        works, undertaker = self._place.works, self._place.undertaker
+        return works.room if undertaker is None else min(works.room, undertaker.room)
+
+    def _begin(self, found: Message) -> QueueMessage | None:
+        """A message for the application; None if it has it, has given it back for some time, or is not to have it."""
+        place, key = self._place, (self, found.id)
+        if key in place.works:
+            return None
+        message = QueueMessage(self.topic, self.segment_id, found, self)
+        place.works.begin(key, found.redeliveries, place.now_s)
+        if place.undertaker is None or not place.undertaker.policy.takes(found.redeliveries):
+            return message
+        place.undertaker.take(message, partial(self.acknowledge, [found]), partial(self.give_back, found))
+        return None
 
     def acknowledge(self, messages: Sequence[Message], txn: Transaction | None) -> Confirmation[None]:
         """Acknowledges these messages."""

@@ -14,14 +14,14 @@ from controller.client.consumers.assignments import Books
 from controller.client.consumers.attachments import RELEASE_S, TAKEOVER_S, Attachment, Place
 from controller.client.consumers.base import TopicConsumer
 from controller.client.consumers.messages import Origin, StreamMessage
-from controller.client.consumers.progress import Reached
+from controller.client.consumers.progress import HandedOut, Reached, reached_with
 from controller.client.consumers.seeking import seek
 from controller.client.consumers.streams import StreamTopic
 from controller.client.consumers.surroundings import Surroundings
 from controller.client.errors import InvalidRequest
 from controller.client.segment.credits import Budget
 from controller.client.transaction import Transaction
-from controller.client.values import Edge, Message
+from controller.client.values import Edge
 from txn.model.errors import TxnError
 
 
@@ -75,10 +75,15 @@ class StreamReceiving(TopicConsumer[StreamMessage]):
         if known is not None and known.turn == reached.turn:
             self._reached = {each: found for each, found in self._reached.items() if each is not attachment}
 
-    def _received(self, attachment: Attachment, message: Message, reached: Reached) -> StreamMessage:
-        self._reached = {**self._reached, attachment: reached}
-        reached_all = cast("Mapping[Origin, Reached]", self._reached)  # nobody changes it
-        return StreamMessage(attachment.topic, attachment.share.segment_id, message, reached_all)
+    def _received(self, attachment: Attachment, handed_out: HandedOut) -> list[StreamMessage]:
+        before = cast("Mapping[Origin, Reached]", self._reached)  # nobody changes it
+        messages, turns = handed_out
+        self._reached = {**self._reached, attachment: reached_with(messages[-1], turns[-1])}
+        topic, segment_id = attachment.topic, attachment.share.segment_id
+        return [
+            StreamMessage(topic, segment_id, message, attachment, turn, before)
+            for message, turn in zip(messages, turns, strict=True)
+        ]
 
 
 class CumulativeStream(StreamReceiving):

@@ -51,9 +51,9 @@ class Works(Generic[K]):
         return key in self._states
 
     @property
-    def has_room(self) -> bool:
-        """Whether more may be handed out."""
-        return len(self._states) < self._in_work_max
+    def room(self) -> int:
+        """How many more may be handed out."""
+        return max(0, self._in_work_max - len(self._states))
 
     @property
     def next_s(self) -> float | None:

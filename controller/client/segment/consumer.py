@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from dataclasses import replace
 from typing import TypeVar
 
-from controller.client.batches import unpack
 from controller.client.caller import PASSING, Caller
 from controller.client.confirmations import Confirmation, fail
 from controller.client.deadlines import Deadlines
@@ -31,7 +30,7 @@ from controller.client.segment.credits import Budget
 from controller.client.segment.inbox import Inbox
 from controller.client.segment.member import SegmentMember
 from controller.client.transaction import Transaction
-from controller.client.values import Message, MessageId, Start, SubscriptionKind, bound_of, position_of
+from controller.client.values import Message, MessageId, Received, Start, SubscriptionKind, bound_of, checked_most
 from controller.pb import broker_pb2 as pb
 from metastore.coordination import Backoff
 from txn.model.position import Position
@@ -69,7 +68,7 @@ class SegmentConsumer(SegmentMember):
         self.subscription = subscription
         self._limits = limits
         self._options = options
-        self._inbox = Inbox()
+        self._inbox = Inbox(segment)
         self._acks = Acks()
         self._deadlines = Deadlines(self._acks.unanswered, self._give_up)
         self._nacks: dict[Position, None] = {}
@@ -94,21 +93,17 @@ class SegmentConsumer(SegmentMember):
 
     async def receive(self, timeout_ms: int | None = None) -> Message:
         """The next message; TimeoutError if none comes in time, EndReached if none will ever come."""
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            while True:
-                message = self.take()
-                if message is not None:
-                    return message
-                self._check_goes_on()
-                self._arrived.clear()
-                await self._arrived.wait()
+        return (await self.receive_many(1, timeout_ms))[0]
 
     async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[Message]:
         """Waits for one message, and brings what else is there, up to so many."""
-        messages = [await self.receive(timeout_ms)]
-        while len(messages) < messages_max and (message := self.take()) is not None:
-            messages.append(message)
-        return messages
+        checked_most(messages_max)
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            while not (messages := self.take(messages_max)):
+                self._check_goes_on()
+                self._arrived.clear()
+                await self._arrived.wait()
+            return messages
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
@@ -118,9 +113,9 @@ class SegmentConsumer(SegmentMember):
                 return
             yield message
 
-    def take(self) -> Message | None:
-        """The next message, if it is there."""
-        return None if self._is_seeking else self._freeing(self._inbox.take)
+    def take(self, messages_max: int) -> list[Message]:
+        """The next messages that are there, up to so many."""
+        return [] if self._is_seeking else self._freeing(lambda: self._inbox.take(messages_max))
 
     @property
     def is_through(self) -> bool:
@@ -158,45 +153,54 @@ class SegmentConsumer(SegmentMember):
 
     # -- acknowledging
 
-    def acknowledge(self, *messages: Message, txn: Transaction | None = None) -> Confirmation[None]:
+    def acknowledge(self, *messages: Message | Received, txn: Transaction | None = None) -> Confirmation[None]:
         """Acknowledges these messages, all or none; the confirmation comes when that is durable.
 
         In a transaction it takes effect if and when that commits; if it aborts, the messages come again. TxnConflict if
         one of them is acknowledged already, or another transaction holds it.
         """
         self._check_acks(messages)
-        acks = individual(messages)
+        acks = individual(messages, is_by_key=self._options.kind is SubscriptionKind.KEY_SHARED)
         if len(acks) > self._limits.acks_per_request_max:
             raise InvalidRequest(
                 f"{len(acks)} entries in one acknowledgement: at most {self._limits.acks_per_request_max} "
                 "(acks_per_request_max of the broker)"
             )
-        return self._acknowledge(acks, messages, txn, is_cumulative=False)
+        return self._acknowledge(acks, [message.id for message in messages], None, None, txn)
 
-    def acknowledge_cumulative(self, message: Message, *, txn: Transaction | None = None) -> Confirmation[None]:
-        """Acknowledges this message and everything before it."""
+    def acknowledge_cumulative(
+        self, message: Message | Received, *, txn: Transaction | None = None
+    ) -> Confirmation[None]:
+        """Acknowledges this message, and of what lies before it everything that was given to this consumer.
+
+        AckTooLate if something that was withheld, for a transaction held it, is to come after all: then everything that
+        is not acknowledged comes again.
+        """
         self._check_acks([message])
         if self._options.kind is SubscriptionKind.SHARED:
             raise InvalidRequest(f"{self.subscription!r} is shared: what comes before a message is others' as well")
-        return self._acknowledge([cumulative(message)], [message], txn, is_cumulative=True)
+        return self._acknowledge([cumulative(message)], (), message.id, message.era, txn)
 
     def negative_acknowledge(self, *messages: Message) -> None:
         """Gives these messages back: they are delivered again, here or to others, with the rest of their entries."""
         self._check_acks(messages)
         positions = {message.id.position for message in messages}
-        self._ask_again(lambda message: message.id.position in positions, positions)
+        self._check_nacks(positions)
+        self._freeing(lambda: self._inbox.drop_entries(positions))
+        self._give_back(positions)
 
     def ask_again(self, ids: Collection[MessageId]) -> None:
         """The same, but that of their entries what waits here still waits; for whoever tells copies by himself."""
-        self._ask_again(lambda message: message.id in ids, {each.position for each in ids})
-
-    def _ask_again(self, is_dropped: Callable[[Message], bool], positions: set[Position]) -> None:
-        if len(self._nacks) + len(positions) > NACKS_PENDING_MAX:
-            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
-        self._freeing(lambda: self._inbox.drop(is_dropped))
+        positions = {each.position for each in ids}
+        self._check_nacks(positions)
+        self._freeing(lambda: self._inbox.drop(ids))
         self._give_back(positions)
 
-    def _check_acks(self, messages: Sequence[Message]) -> None:
+    def _check_nacks(self, positions: Collection[Position]) -> None:
+        if len(self._nacks) + len(positions) > NACKS_PENDING_MAX:
+            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
+
+    def _check_acks(self, messages: Sequence[Message | Received]) -> None:
         if self._ended is not None or self._is_closing:
             raise self._ended or ClientClosed(f"consumer of {self.subscription!r} is closed")
         if not messages:
@@ -206,23 +210,44 @@ class SegmentConsumer(SegmentMember):
                 raise InvalidRequest(f"a message of {message.segment} was not received from {self.segment}")
 
     def _acknowledge(
-        self, acks: list[pb.Ack], messages: Iterable[Message], txn: Transaction | None, is_cumulative: bool
+        self,
+        acks: list[pb.Ack],
+        ids: Iterable[MessageId],
+        through: MessageId | None,
+        era: int | None,
+        txn: Transaction | None,
     ) -> Confirmation[None]:
         if len(self._acks) >= ACKS_PENDING_MAX:
             raise ClientBusy(f"{len(self._acks)} acknowledgements are not answered (ACKS_PENDING_MAX): await some")
         if txn is not None:
             txn.check_usable("acknowledge")
-        ids = [message.id for message in messages]
         txn_id = "" if txn is None else str(txn.id)
-        ack = self._acks.add(acks, ids, txn_id, is_cumulative, self._caller.request_timeout_s)
+        ack = self._acks.add(acks, ids, through, era, txn_id, self._caller.request_timeout_s)
         self._deadlines.watch(ack.due_s)
         if txn is not None:
             txn.register(ack.outcome)
-        ack.held_back = self._freeing(lambda: self._inbox.drop(ack.is_about))
+        self._hold_back(ack)
         self._to_say.set()
         return Confirmation(ack.outcome)
 
+    def _hold_back(self, ack: Acknowledging) -> None:
+        """Copies of what is being acknowledged are not handed out."""
+        through = ack.through
+        if through is None:
+            ack.held_back |= self._freeing(lambda: self._inbox.drop(ack.ids))
+        else:
+            ack.held_back |= self._freeing(lambda: self._inbox.drop_through(through))
+
+    def _ask_for_held_back(self, ack: Acknowledging) -> None:
+        """Copies of what was not acknowledged after all are to come again, and where an order is kept before anything
+        that lies behind them: it would be acknowledged with that, and nobody would have been given it."""
+        if ack.held_back and self._options.kind is not SubscriptionKind.SHARED:
+            self.renew()
+        else:
+            self._give_back(ack.held_back)
+
     def _give_up(self, ack: Acknowledging) -> None:
+        self._ask_for_held_back(ack)
         what = f"an acknowledgement in {self.subscription!r} of {self.segment}"
         timeout = f"within {self._caller.request_timeout_s:g} s"
         fail(ack.outcome, AckUnconfirmed(f"{what} was not answered {timeout}: {self._lane.trouble}"))
@@ -317,7 +342,7 @@ class SegmentConsumer(SegmentMember):
         return pb.NegativeAcknowledge(positions=[pb.Position(ledger=each.ledger, entry=each.entry) for each in nacks])
 
     def _take_in(self, delivery: pb.Delivery) -> None:
-        """An entry has come. Copies of messages that are being acknowledged are held back."""
+        """An entry has come."""
         size_bytes = len(delivery.payload)
         self._allowance.arrived(size_bytes)
         if self._is_seeking or self._is_quiet:
@@ -328,17 +353,8 @@ class SegmentConsumer(SegmentMember):
             if self._options.kind is not SubscriptionKind.SHARED:
                 self._freeing(self._inbox.clear)
                 self.turn += 1
-        position = position_of(delivery.position)
-        kept = []
-        for message in unpack(self.segment, delivery):
-            ack = self._acks.about(message)
-            if ack is None:
-                kept.append(message)
-            else:
-                ack.held_back.add(position)
-        self._inbox.add(position, kept, size_bytes)
-        if not kept:
-            self._allowance.taken(1, size_bytes)
+        for ack in self._acks.about(self._inbox.add(delivery, size_bytes)):
+            self._hold_back(ack)
 
     def _settle(self, told: pb.Acknowledged) -> None:
         ack = self._acks.answered(told.request_id)
@@ -350,7 +366,7 @@ class SegmentConsumer(SegmentMember):
             self._acks.again(ack)
             self._must_pause = True
         elif error is not None:
-            self._give_back(ack.held_back)
+            self._ask_for_held_back(ack)
             fail(ack.outcome, error)
         elif not ack.outcome.done():
             ack.outcome.set_result(None)

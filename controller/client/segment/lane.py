@@ -69,6 +69,7 @@ class Lane(Generic[Q, A]):
         self._way = caller.way(segment)
         self._call: StreamCall[Q, A] | AnswerCall[Q, A] | None = None
         self._is_restarting = False
+        """Whether the present stream was let go."""
         self._is_stopping = False
         self._opened = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=what)
@@ -121,7 +122,8 @@ class Lane(Generic[Q, A]):
                 if not (self._is_passing(error) or self._outlives(error)):
                     raise
                 self._party.interrupt()
-                if not self._is_restarting:
+                is_wanted, self._is_restarting = self._is_restarting, False
+                if not is_wanted:
                     await self._way.turn(address, error)
 
     def _is_passing(self, error: TxnError) -> bool:
@@ -131,7 +133,6 @@ class Lane(Generic[Q, A]):
     async def _converse(self, address: str) -> None:
         """One stream, from its beginning to its end. Returns when the party is done."""
         await self._caller.reach(address)
-        self._is_restarting = False
         self._call = call = self._open(address)
         try:
             with failures_told(f"{self._what} at {address}"):
@@ -195,8 +196,8 @@ class Lane(Generic[Q, A]):
                 if is_cancelled():
                     raise
                 return  # the call was cancelled, not who listens
-            if not isinstance(answer, self._method.answer):
-                return  # the end of the stream
+            if self._is_restarting or not isinstance(answer, self._method.answer):
+                return  # what had come when the stream was let go is not of the new one; or this is its end
             await self._party.hear(answer)
 
     async def _speak(self, call: StreamCall[Q, A]) -> None:

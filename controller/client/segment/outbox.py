@@ -162,6 +162,11 @@ class Outbox:
         """Whether there is no point in waiting for company."""
         return bool(self._unsent) or len(self._waiting) >= self._packing.batch_messages_max
 
+    @property
+    def has_company(self) -> bool:
+        """Whether another message would share an entry with what waits."""
+        return 0 < len(self._waiting) < self._packing.batch_messages_max
+
     def take(self, window: pb.Window) -> list[Parcel]:
         """What goes into the next request, as far as the window has room."""
         taken: list[Parcel] = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from controller.client.batches import unpack
 from controller.client.caller import Caller
 from controller.client.errors import BrokerFailed, EndReached
 from controller.client.protocol import READ
 from controller.client.segment.credits import Budget
 from controller.client.segment.inbox import Inbox
 from controller.client.segment.member import SegmentMember
-from controller.client.values import Message, Start, bound_of, position_of
+from controller.client.values import Message, Start, bound_of, checked_most
 from controller.pb import broker_pb2 as pb
 from txn.model.position import Position
 
@@ -38,7 +37,7 @@ class SegmentReader(SegmentMember):
         super().__init__(caller, segment, f"reader of {segment}")
         self._next_bound = bound_of(start)
         self._is_following = is_following
-        self._inbox = Inbox()
+        self._inbox = Inbox(segment)
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._allowance = (budget or Budget()).join(self._room.set)
@@ -48,24 +47,29 @@ class SegmentReader(SegmentMember):
 
     async def receive(self, timeout_ms: int | None = None) -> Message:
         """The next message; TimeoutError if none comes in time, EndReached behind the last one."""
+        return (await self.receive_many(1, timeout_ms))[0]
+
+    async def receive_many(self, messages_max: int, timeout_ms: int | None = None) -> list[Message]:
+        """Waits for one message, and brings what else is there, up to so many."""
+        checked_most(messages_max)
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            while (message := self.take()) is None:
+            while not (messages := self.take(messages_max)):
                 if self._has_ended:
                     raise EndReached(f"everything in {self.segment} that can be read has been read")
                 if self._ended is not None:
                     raise self._ended
                 self._arrived.clear()
                 await self._arrived.wait()
-        return message
+        return messages
 
-    def take(self) -> Message | None:
-        """The next message, if it is there."""
+    def take(self, messages_max: int) -> list[Message]:
+        """The next messages that are there, up to so many."""
         entries, size_bytes = len(self._inbox), self._inbox.size_bytes
-        message = self._inbox.take()
-        if len(self._inbox) < entries:
-            self._allowance.taken(1, size_bytes - self._inbox.size_bytes)
+        messages = self._inbox.take(messages_max)
+        if gone := entries - len(self._inbox):
+            self._allowance.taken(gone, size_bytes - self._inbox.size_bytes)
             self._room.set()
-        return message
+        return messages
 
     @property
     def is_through(self) -> bool:
@@ -104,9 +108,9 @@ class SegmentReader(SegmentMember):
             while self._allowance.is_full:
                 self._room.clear()
                 await self._room.wait()
-            position = position_of(delivery.position)
-            self._allowance.brought(len(delivery.payload))
-            self._inbox.add(position, unpack(self.segment, delivery), len(delivery.payload))
+            size_bytes = len(delivery.payload)
+            self._allowance.brought(size_bytes)
+            position = self._inbox.add(delivery, size_bytes)
             # Where to go on, on another stream: what has come is kept.
             self._next_bound = bound_of(Position(position.ledger, position.entry + 1))
             self._arrived.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.client.errors import InvalidRequest
 from controller.client.values import MessageId
@@ -22,8 +22,7 @@ _TEXT = re.compile(r"(0|[1-9][0-9]{0,18})@(.+)")
 _BYTES = struct.Struct(">QQQI")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicMessageId:
+class TopicMessageId(NamedTuple):
     """Ordered as messages are within a segment; of segments, the one that came later is behind."""
 
     segment_id: int
@@ -61,8 +60,7 @@ class TopicMessageId:
         return cls(segment_id, Position(ledger, entry), index)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSent:
+class TopicSent(NamedTuple):
     """What became of a message that was sent to a topic."""
 
     sequence_id: int

@@ -8,12 +8,10 @@ from controller.layout import InvalidName, NamespaceName, TopicName
 
 def topic_of(name: str | TopicName) -> TopicName:
     """The topic of a name: `orders`, `TENANT/NAMESPACE/orders`, `topic://…`."""
-    if isinstance(name, TopicName):
-        return name.scalable
-    if not name.strip():
+    if isinstance(name, str) and not name.strip():
         raise InvalidRequest(f"{name!r} is not the name of a topic")
     try:
-        return TopicName.parse(name).scalable
+        return (TopicName.parse(name) if isinstance(name, str) else name).for_use()
     except InvalidName as error:
         raise InvalidRequest(str(error)) from None
 

@@ -221,6 +221,7 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("PUT", f"{TOPICS}/none?numInitialSegments=1001", None, 412, "InvalidRequest"),
     ("PUT", f"{TOPICS}/none?numInitialSegments=one", None, 412, "InvalidRequest"),
     ("PUT", f"{TOPICS}/%20blank", None, 412, "InvalidRequest"),
+    ("PUT", f"{TOPICS}/blank%20", None, 412, "InvalidRequest"),
     ("PUT", f"{TOPICS}/%20", None, 412, "InvalidName"),
     ("PUT", f"{TOPICS}/none", {"": "x"}, 412, "InvalidTopic"),
     ("PUT", f"{TOPICS}/none", {"x": 1}, 412, "InvalidRequest"),

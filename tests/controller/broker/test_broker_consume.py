@@ -22,7 +22,13 @@ from support.broker_helpers import (
     run,
     sends,
 )
+from support.server import EAGER_CHANNEL
 from txn.segment.cursor import BatchBits
+
+CALLS_MAX = 10_000
+"""Calls that ask how far something is."""
+NO_MORE_THAN_IS_READ = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16)]
+"""A connection that does not take in ahead what nobody reads."""
 
 
 async def prepared(client: WireClient, *texts: str) -> list[pb.Position]:
@@ -269,6 +275,31 @@ def test_deliveries_come_in_responses_of_a_bounded_size() -> None:
         assert found == texts
 
     run(scenario, limits=limits)
+
+
+def test_the_answer_to_an_acknowledgement_comes_behind_all_that_was_taken_before_it() -> None:
+    """Nothing is read while the broker sends the second of three responses, and carries the acknowledgement out."""
+
+    async def scenario(broker: Broker, _: WireClient) -> None:
+        texts = [str(number) * 1_300_000 for number in range(3)]
+        async with WireClient(broker.address, options=[*EAGER_CHANNEL, *NO_MORE_THAN_IS_READ]) as client:
+            positions = await prepared(client, *texts)
+            stream = await client.consume("s")
+            assert payloads(await deliveries(stream, 1)) == texts[:1], "all were taken for it"
+            await stream.say(acknowledge(1, positions[2]))
+            await until_acknowledged(client, entries=1, of=3)
+            assert payloads(await deliveries(stream, 2)) == texts[1:]
+            assert await acknowledged(stream, 1) == {1: ""}
+
+    run(scenario)
+
+
+async def until_acknowledged(client: WireClient, entries: int, of: int) -> None:
+    for _ in range(CALLS_MAX):
+        (found,) = (await client.call("SegmentStats", segment="s")).subscriptions
+        if found.backlog_entries == of - entries:
+            return
+    raise AssertionError(f"{found.backlog_entries} of {of} are not acknowledged after {CALLS_MAX} calls")
 
 
 # ---- what is refused

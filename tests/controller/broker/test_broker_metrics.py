@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
+from pathlib import Path
 
+import pytest
 from prometheus_client import generate_latest
 
 from controller.broker import Broker
@@ -110,6 +112,19 @@ def test_entries_are_counted() -> None:
         assert sample(broker, "tidemark_segment_takeovers_total") == 1
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("label", "other"), [("local", "stored"), ("stored", "local")])
+def test_syncs_of_both_kinds_of_logs_are_timed(label: str, other: str, tmp_path: Path) -> None:
+    async def scenario(broker: Broker, client: WireClient) -> None:
+        await client.call("CreateSegment", segment="s")
+        for _ in range(3):
+            await published(client, "s", "one")
+        assert sample(broker, "tidemark_segment_log_sync_seconds_count", log=label) == 3
+        assert sample(broker, "tidemark_segment_log_sync_seconds_count", log=other) == 0
+        assert sample(broker, "tidemark_segment_log_sync_seconds_sum", log=label) > 0
+
+    run(scenario, configuration=config(tmp_path if label == "local" else None))
 
 
 def test_only_so_many_segments_have_labels_and_those_are_the_worst() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -71,11 +72,20 @@ def test_an_open_transaction_is_described() -> None:
     run(scenario)
 
 
+async def written_in_time(client: WireClient) -> str:
+    """A transaction that has written something, and ends soon: as soon as this machine can do that before."""
+    for timeout_ms in (300, 1_500, 5_000):
+        txn_id = await begun(client, timeout_ms=timeout_ms)
+        with suppress(Refused):
+            await published(client, "s", "late", txn_id=txn_id)
+            return txn_id
+    raise AssertionError("one message takes longer than that")
+
+
 def test_a_transaction_ends_at_its_deadline_by_itself() -> None:
     async def scenario(broker: Broker, client: WireClient) -> None:
         await client.call("CreateSegment", segment="s")
-        txn_id = await begun(client, timeout_ms=300)
-        await published(client, "s", "late", txn_id=txn_id)
+        txn_id = await written_in_time(client)
         await published(client, "s", "plain")
         stream = client.read("s", is_following=True)
         await stream.next()

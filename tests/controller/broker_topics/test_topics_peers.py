@@ -89,7 +89,7 @@ def test_requests_that_make_no_sense() -> None:
     run_brokers(scenario, count=1)
 
 
-def test_brokers_with_tokens_and_tls_work_together(tmp_path: Path) -> None:
+def test_h19_brokers_with_tokens_and_tls_work_together(tmp_path: Path) -> None:
     """H19: a broker has one address, and whoever is sent there goes on as he came, over TLS and with his token."""
     identity = Identity.make(tmp_path, "broker")
     (tmp_path / "tokens").write_text("broker secret\n")

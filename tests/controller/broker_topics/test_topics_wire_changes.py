@@ -77,6 +77,23 @@ def test_segments_are_split_and_merged_wherever_they_are() -> None:
     run_brokers(scenario)
 
 
+def test_h13_no_broker_tells_an_older_layout_than_there_is() -> None:
+    """Pulsar's followers tell the layout that there was when they began; here only the leader has numbers."""
+
+    async def scenario(wires: Wires) -> None:
+        leader, other = await wires.created(), await wires.other()
+        for epoch in range(1, 4):
+            split = await leader.call("SplitSegment", topic=TOPIC, segment_id=2 * epoch - 2)
+            assert json.loads(split.record)["epoch"] == epoch
+            for each in wires.all:
+                told = await each.call("DescribeTopic", topic=TOPIC)
+                assert (told.record, told.version_id) == (split.record, split.version_id)
+            assert (await leader.call("TopicStats", topic=TOPIC)).topic.record == split.record
+            assert (await refusal(other.call("TopicStats", topic=TOPIC))).name == "NotLeader"
+
+    run_brokers(scenario)
+
+
 def test_layouts_that_cannot_be() -> None:
     async def scenario(wires: Wires) -> None:
         leader = await wires.created(segments=3)

@@ -62,6 +62,8 @@ def test_what_cannot_be_is_refused_by_name() -> None:
             ({"topic": ""}, "InvalidName"),
             ({"topic": "topic://a/b/" + "x" * NAME_BYTES_MAX}, "InvalidName"),
             ({"topic": "segment://a/b/c/0000-ffff-0"}, "InvalidName"),
+            ({"topic": "non-persistent://a/b/c"}, "InvalidName"),
+            ({"topic": "orders-partition-1"}, "InvalidName"),
             ({"topic": TOPIC, "segments": INITIAL_SEGMENTS_MAX + 1}, "InvalidTopic"),
             ({"topic": TOPIC, "properties": many}, "InvalidTopic"),
             ({"topic": TOPIC, "subscriptions": {" ": pb.STREAM}}, "InvalidName"),

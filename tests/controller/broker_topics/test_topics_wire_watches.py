@@ -90,6 +90,7 @@ def test_what_cannot_be_watched() -> None:
         for method, fields, name in (
             ("WatchTopic", {"topic": ""}, "InvalidName"),
             ("WatchTopic", {"topic": "orders-partition-1"}, "InvalidName"),
+            ("WatchTopic", {"topic": "non-persistent://public/default/orders"}, "InvalidName"),
             ("WatchNamespace", {"namespace": "public"}, "InvalidName"),
             ("WatchNamespace", {"namespace": NAMESPACE, "properties": {"": "x"}}, "InvalidTopic"),
         ):

@@ -43,11 +43,11 @@ def run(scenario: Scenario, *entries: pb.Delivery, request_timeout_s: float = 10
 
 
 async def received(consumer: SegmentConsumer, count: int) -> list[Any]:
-    return [await consumer.receive(5_000) for _ in range(count)]
+    return [await consumer.receive(60_000) for _ in range(count)]
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not is_so():
             await asyncio.sleep(0.001)
 
@@ -74,6 +74,36 @@ def test_batches_come_apart_and_single_messages_are_acknowledged_by_their_bits()
         ]
 
     run(scenario, BATCH, SINGLE)
+
+
+def test_where_an_entry_is_shared_by_keys_every_message_is_named() -> None:
+    async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
+        async with await client.segment_consumer("orders", "billing", kind=SubscriptionKind.KEY_SHARED) as consumer:
+            await consumer.acknowledge(*await received(consumer, 4))
+        assert counter.acks == [(0, False, [0, 1, 2], 3), (1, False, [], 0)]
+
+    run(scenario, BATCH, SINGLE)
+
+
+def test_of_an_entry_that_cannot_be_taken_apart_those_are_named_that_were_given() -> None:
+    """By two deliveries, one behind the other, of what had another consumer first."""
+
+    async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
+        async with await client.segment_consumer("orders", "billing", kind=SubscriptionKind.KEY_SHARED) as consumer:
+            first, second = await received(consumer, 2)
+            assert (first.id, second.id) == (MessageId(Position(1, 0)), MessageId(Position(1, 0), 1))
+            await consumer.acknowledge(first)
+            await consumer.acknowledge(second)
+        assert counter.acks == [(0, False, [0, 2], 3), (0, False, [1], 3)]
+
+    run(scenario, foreign(0b010), foreign(0b101))
+
+
+def foreign(others: int) -> pb.Delivery:
+    """Of an entry in the format of others what somebody else does not have."""
+    delivery = entry(0, b"a", b"b", b"c", acknowledged=bytes([others]))
+    delivery.payload = b"who knows"
+    return delivery
 
 
 def test_messages_of_a_batch_that_are_acknowledged_already_are_left_out() -> None:
@@ -145,7 +175,7 @@ def test_an_acknowledgement_without_an_answer_is_sent_again_and_holds_the_copy_b
 
 def test_an_acknowledgement_that_fails_gives_back_what_it_held_back() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
-        async with await client.segment_consumer("orders", "billing") as consumer:
+        async with await client.segment_consumer("orders", "billing", kind=SubscriptionKind.SHARED) as consumer:
             (a,) = await received(consumer, 1)
             counter.news.put_nowait(entry(0, b"a", redeliveries=1))
             await until(lambda: len(consumer._inbox) == 2)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Protocol
+
+import pytest
 
 from controller.broker import Broker, BrokerConfig
 from controller.broker.topics.config import TopicsConfig
 from controller.client import Client
 from controller.client.client import connected
 from controller.client.consumers import TopicMessage
+from controller.client.segment.acks import Acks
+from controller.client.segment.consumer import SegmentConsumer
 from controller.client.settings import Settings
 from controller.client.topics.producer import Producer
 from controller.topics.errors import OperationUnderWay
@@ -157,3 +161,12 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while not is_so():
             await asyncio.sleep(0.005)
+
+
+@contextmanager
+def held_up(consumer: SegmentConsumer) -> Iterator[None]:
+    """No acknowledgement goes out; what was asked for meanwhile goes after."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Acks, "take", lambda acks, under_way_max: None)
+        yield
+    consumer._to_say.set()

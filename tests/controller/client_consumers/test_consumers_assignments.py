@@ -113,7 +113,7 @@ class Told:
         self.assignments.append((*told.number, sorted(told.shares)))
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.assignments) < count and not self.ends:
                 await asyncio.sleep(0.001)
 

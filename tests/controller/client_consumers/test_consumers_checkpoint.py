@@ -168,7 +168,7 @@ def test_a_group_divides_a_topic_and_reads_parents_before_children_h18() -> None
     run(scenario)
 
 
-def test_a_member_that_leaves_hands_over_what_it_has_committed() -> None:
+def test_h17_a_member_that_leaves_hands_over_what_it_has_committed() -> None:
     async def scenario(stage: Stage, client: Client) -> None:
         producer = await client.producer(TOPIC)
         await send(producer, range(10))
@@ -196,6 +196,22 @@ def test_a_group_that_begins_at_the_end_begins_later_segments_at_their_beginning
         await send(producer, range(10, 20))
         two = await client.checkpoint_group_consumer(TOPIC, "group", name="two", start=LATEST)
         assert sorted(await all_of([one, two], 10)) == list(range(10, 20))
+
+    run(scenario)
+
+
+def test_h17_a_group_that_begins_at_a_checkpoint_reads_what_came_after_it_from_its_beginning() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        producer = await client.producer(TOPIC)
+        await send(producer, range(10))
+        async with await client.checkpoint_consumer(TOPIC, start=EARLIEST) as reader:
+            await taken(reader, 10)
+            checkpoint = reader.checkpoint()
+        await split(client, 0)
+        await send(producer, range(10, 20))
+        one = await member(client, "one", checkpoint)
+        assert sorted(await all_of([one], 10)) == list(range(10, 20))
+        assert await nothing_comes(one)
 
     run(scenario)
 

@@ -17,8 +17,8 @@ class Shelf:
     def __init__(self, *messages: str) -> None:
         self.messages = deque(messages)
 
-    def take(self) -> str | None:
-        return self.messages.popleft() if self.messages else None
+    def take(self, messages_max: int) -> list[str]:
+        return [self.messages.popleft() for _ in range(min(messages_max, len(self.messages)))]
 
 
 def run(scenario: Callable[[Intake[str]], Awaitable[None]]) -> None:
@@ -65,6 +65,17 @@ def test_many_are_as_many_as_there_are() -> None:
     run(scenario)
 
 
+def test_of_many_each_source_has_its_part_and_none_is_left_where_others_have_less() -> None:
+    async def scenario(intake: Intake[str]) -> None:
+        intake.announce(Shelf("a1", "a2", "a3", "a4", "a5", "a6"))
+        intake.announce(Shelf("b1", "b2", "b3", "b4"))
+        intake.announce(Shelf("c1"))
+        assert await intake.receive_many(6) == ["a1", "a2", "b1", "b2", "c1", "a3"]
+        assert await intake.receive_many(100) == ["b3", "b4", "a4", "a5", "a6"]
+
+    run(scenario)
+
+
 def test_what_is_withdrawn_is_not_taken_from() -> None:
     async def scenario(intake: Intake[str]) -> None:
         gone, there = Shelf("gone"), Shelf("there")
@@ -72,7 +83,7 @@ def test_what_is_withdrawn_is_not_taken_from() -> None:
         intake.announce(there)
         intake.withdraw(gone)
         assert await intake.receive() == "there"
-        assert intake.take() is None
+        assert intake.take(1) == []
 
     run(scenario)
 
@@ -98,5 +109,38 @@ def test_everybody_who_waits_is_told_the_end_and_the_first_reason() -> None:
         for each in waiting:
             with pytest.raises(ClientClosed, match="first"):
                 await each
+
+    run(scenario)
+
+
+def test_v15_who_receives_several_gets_as_many_as_are_there_in_their_order() -> None:
+    async def scenario(intake: Intake[str]) -> None:
+        intake.announce(Shelf(*"abcde"))
+        assert await intake.receive_many(3) == ["a", "b", "c"]
+        assert await intake.receive_many(3, 10) == ["d", "e"], "those that are there, at once"
+        with pytest.raises(TimeoutError):
+            await intake.receive_many(3, 10)
+
+    run(scenario)
+
+
+def test_v15_who_gives_up_waiting_swallows_nothing() -> None:
+    async def scenario(intake: Intake[str]) -> None:
+        gone, there = (asyncio.create_task(intake.receive()) for _ in range(2))
+        await asyncio.sleep(1)
+        gone.cancel()
+        intake.announce(Shelf("a"))
+        assert await there == "a"
+        assert gone.cancelled()
+
+    run(scenario)
+
+
+def test_v15_who_waits_first_is_served_first() -> None:
+    async def scenario(intake: Intake[str]) -> None:
+        waiting = [asyncio.create_task(intake.receive()) for _ in range(3)]
+        await asyncio.sleep(1)
+        intake.announce(Shelf("a", "b", "c"))
+        assert [await each for each in waiting] == ["a", "b", "c"]
 
     run(scenario)

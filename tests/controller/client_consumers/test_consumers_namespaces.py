@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from consumers_stage import PATIENCE_MS, Stage, in_order, nothing_comes, run, send, split, taken, until
 
-from controller.client import EARLIEST, Client, InvalidRequest
+from controller.client import EARLIEST, Client, InvalidRequest, TopicSubscriptionKind
 from controller.client.consumers import DeadLetters, NamespaceStreamConsumer, QueueOptions, RedeliveryBackoff
 from controller.subscriptions.errors import MemberReplaced
 
@@ -142,6 +142,42 @@ def test_a_queue_of_a_namespace_and_its_dead_letters_h18() -> None:
         await until(lambda: consumer.topics == (topic("a"), topic("b")))
         assert not receiving.done(), "it does not work off its own dead letters"
         receiving.cancel()
+
+    run(scenario)
+
+
+def test_h18_what_was_acknowledged_in_a_transaction_that_is_aborted_comes_again() -> None:
+    """Pulsar's acknowledgement of several topics passes the transaction over."""
+
+    async def scenario(stage: Stage, client: Client) -> None:
+        for name in ("a", "b"):
+            await create(client, name, colour="red")
+        consumer = await opened(client, count=2)
+        await send_to(client, "a", range(5))
+        await send_to(client, "b", range(5, 10))
+        messages = [await consumer.receive(PATIENCE_MS) for _ in range(10)]
+        txn = await client.begin()
+        await consumer.acknowledge_cumulative(messages[-1], txn=txn)
+        await txn.abort()
+        assert sorted(await taken(consumer, 10)) == list(range(10))
+
+    run(scenario)
+
+
+def test_h18_a_topic_that_cannot_be_consumed_holds_up_no_other_and_is_consumed_when_it_can_be() -> None:
+    """Pulsar gives it up without a word."""
+
+    async def scenario(stage: Stage, client: Client) -> None:
+        for name in ("a", "b"):
+            await create(client, name, colour="red")
+        await client.topics.create_subscription(topic("b"), "billing", TopicSubscriptionKind.QUEUE)
+        consumer = await opened(client, count=1)
+        await send_to(client, "a", range(5))
+        await send_to(client, "b", range(5, 10))
+        assert sorted(await taken(consumer, 5)) == list(range(5))
+        assert consumer.topics == (topic("a"),)
+        await client.topics.delete_subscription(topic("b"), "billing")
+        assert sorted(await taken(consumer, 5)) == list(range(5, 10))
 
     run(scenario)
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 from consumers_values import message
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.client import Message, Transaction, TransactionState
-from controller.client.consumers.progress import CameAgain, Claim, Reached, SharedProgress, WholeProgress
+from controller.client.consumers.progress import (
+    CameAgain,
+    Claim,
+    Reached,
+    SharedProgress,
+    WholeProgress,
+    reached_with,
+)
 
 
 class Decided:
@@ -20,10 +29,10 @@ def txn(state: TransactionState = TransactionState.OPEN) -> Transaction:
     return Decided(state)  # type: ignore[return-value]
 
 
-def handed(progress: WholeProgress | SharedProgress, given: Message) -> Reached:
-    reached = progress.hand_out(given)
-    assert reached is not None
-    return reached
+def handed(progress: WholeProgress | SharedProgress, fresh: Message) -> Reached:
+    (only,), (turn,) = progress.hand_out([fresh])
+    assert only is fresh
+    return reached_with(only, turn)
 
 
 def claimed(progress: WholeProgress | SharedProgress, reached: Reached, within: Transaction | None = None) -> Claim:
@@ -65,8 +74,8 @@ def test_what_the_application_has_is_not_handed_out_again() -> None:
     first = handed(progress, message(0))
     handed(progress, message(1))
     progress.settle(claimed(progress, first), True)
-    assert progress.hand_out(message(1)) is None, "behind a broken stream"
-    assert progress.hand_out(message(2)) is not None
+    (only,), _ = progress.hand_out([message(1), message(2)])
+    assert only.id == message(2).id, "the other one has come again behind a broken stream"
 
 
 def test_what_was_acknowledged_and_comes_all_the_same_voids_what_was_received_before() -> None:
@@ -80,7 +89,7 @@ def test_what_was_acknowledged_and_comes_all_the_same_voids_what_was_received_be
         progress.claim(third, None)
     with pytest.raises(CameAgain):
         progress.claim(second, None)
-    assert progress.hand_out(message(1)) is not None, "in this turn it has not come yet"
+    assert progress.hand_out([message(1)]).messages, "in this turn it has not come yet"
     assert claimed(progress, again).messages[0].id == message(0).id
 
 
@@ -93,7 +102,7 @@ def test_behind_an_aborted_transaction_nothing_is_acknowledged_before_it_came_ag
     within.state = TransactionState.ABORTED
     with pytest.raises(CameAgain):
         progress.claim(second, None)
-    assert progress.hand_out(message(2)) is None, "it comes once more behind what comes again"
+    assert not progress.hand_out([message(2)]).messages, "it comes once more behind what comes again"
     handed(progress, message(0))
     handed(progress, message(1))
     handed(progress, message(2))
@@ -127,7 +136,7 @@ def test_messages_of_a_batch_are_told_apart() -> None:
     handed(progress, message(0, 2, 3))
     claim = claimed(progress, middle)
     assert claim.messages[0].batch_size == 3
-    assert claim.messages[0].payload == b"", "nobody keeps contents for an acknowledgement"
+    assert not hasattr(claim.messages[0], "payload"), "nobody keeps contents for an acknowledgement"
     progress.settle(claim, True)
     assert not progress.is_settled
 
@@ -154,22 +163,49 @@ def test_what_lies_before_a_message_and_was_received_behind_it_is_not_covered_by
 def test_copies_of_what_is_shared_are_held_back_until_it_is_settled() -> None:
     progress = SharedProgress()
     only = handed(progress, message(1))
-    assert progress.hand_out(message(1)) is None
+    assert not progress.hand_out([message(1)]).messages
     claim = claimed(progress, only)
-    assert progress.hand_out(message(1)) is None, "while it is being acknowledged"
+    assert not progress.hand_out([message(1)]).messages, "while it is being acknowledged"
     progress.settle(claim, False)
-    assert progress.hand_out(message(1)) is None, "the application still has it"
+    assert not progress.hand_out([message(1)]).messages, "the application still has it"
     again = claimed(progress, only)
     progress.settle(again, True)
-    assert progress.hand_out(message(1)) is not None, "a transaction that held it was aborted"
+    assert progress.hand_out([message(1)]).messages, "a transaction that held it was aborted"
+
+
+def test_what_failed_is_covered_by_whatever_is_acknowledged_next_and_nothing_later_is() -> None:
+    progress = SharedProgress()
+    first, second, third = (handed(progress, message(number)) for number in (1, 2, 3))
+    progress.settle(claimed(progress, second), False)
+    assert sorted(each.id for each in claimed(progress, first).messages) == [message(1).id, message(2).id]
+    assert [each.id for each in claimed(progress, third).messages] == [message(3).id]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=8),
+    st.lists(st.booleans(), min_size=8, max_size=8),
+)
+def test_many_at_once_are_handed_out_as_one_by_one(batches: list[list[int]], are_settled: list[bool]) -> None:
+    together, singly = WholeProgress(), WholeProgress()
+    for numbers, is_settled in zip(batches, are_settled, strict=False):
+        messages = [message(number)._replace(era=number // 9) for number in numbers]
+        at_once = together.hand_out(messages)
+        each = [singly.hand_out([one]) for one in messages]
+        assert list(at_once.messages) == [found for some in each for found in some.messages]
+        assert list(at_once.turns) == [turn for some in each for turn in some.turns]
+        if at_once.messages and is_settled:
+            reached = reached_with(at_once.messages[-1], at_once.turns[-1])
+            for progress in (together, singly):
+                progress.settle(claimed(progress, reached), True)
+        assert together.is_settled == singly.is_settled
 
 
 def test_a_shared_segment_hands_out_no_more_than_its_limit() -> None:
     progress = SharedProgress(unacked_max=2)
     handed(progress, message(0))
-    seen = [progress.has_room]
+    seen = [progress.room]
     last = handed(progress, message(1))
-    seen.append(progress.has_room)
+    seen.append(progress.room)
     progress.settle(claimed(progress, last), True)
-    seen.append(progress.has_room)
-    assert seen == [True, False, True]
+    seen.append(progress.room)
+    assert seen == [1, 0, 2]

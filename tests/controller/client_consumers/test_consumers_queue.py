@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
-from consumers_stage import PATIENCE_MS, TOPIC, Stage, merge, nothing_comes, run, send, split, taken
+from consumers_stage import PATIENCE_MS, TOPIC, Stage, merge, nothing_comes, run, send, split, taken, until
 
-from controller.client import EARLIEST, LATEST, Client, InvalidRequest
+from controller.client import EARLIEST, LATEST, BrokersUnavailable, Client, InvalidRequest, SubscriptionKind, Topics
 from controller.client.consumers import DeadLetters, QueueConsumer, QueueMessage, QueueOptions, RedeliveryBackoff
-from controller.client.topics.producer import ProducerOptions
+from controller.client.consumers.deadletters import Undertaker
+from controller.client.topics.producer import Producer, ProducerOptions
 from controller.subscriptions.errors import WrongKind
 from controller.topics.errors import TopicNotFound
 from txn.model.errors import TxnConflict
@@ -208,6 +210,65 @@ def test_many_dead_letters_are_moved_once_each_while_others_go_on() -> None:
         assert sorted(await taken(graves, 20)) == list(range(1, 40, 2))
         assert await nothing_comes(graves)
         assert not receiving.done(), "nothing else came"
+        receiving.cancel()
+
+    run(scenario)
+
+
+def test_a_dead_letter_that_somebody_else_has_in_a_transaction_is_moved_if_that_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_move, producer_of = asyncio.Event(), Undertaker._producer
+
+    async def slow(undertaker: Undertaker, topic: str) -> Producer:
+        await may_move.wait()
+        return await producer_of(undertaker, topic)
+
+    monkeypatch.setattr(Undertaker, "_producer", slow)
+
+    async def scenario(stage: Stage, client: Client) -> None:
+        await (await client.producer(TOPIC)).send(b"1")
+        consumer = await opened(client, QueueOptions(AT_ONCE, dead_letters=DeadLetters(0, subscription="graves")))
+        (message,) = await received(consumer, 1)
+        consumer.negative_acknowledge(message)
+        receiving = asyncio.create_task(consumer.receive())
+        undertaker = consumer._undertaker
+        assert undertaker is not None
+        await until(lambda: len(undertaker._tasks) == 1)
+        shared = SubscriptionKind.SHARED
+        other = await client.segment_consumer(message.in_segment.segment, "work", kind=shared, start=None)
+        txn = await client.begin()
+        await other.acknowledge(message.in_segment, txn=txn)
+        may_move.set()
+        await until(lambda: not undertaker._tasks)
+        await other.close()
+        await txn.abort()
+        graves = await client.queue_consumer(TOPIC + "-DLQ", "graves", start=EARLIEST)
+        assert await taken(graves, 1) == [1]
+        receiving.cancel()
+
+    run(scenario)
+
+
+def test_dead_letters_go_nowhere_before_they_are_subscribed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    create, failures = Topics.create_subscription, [BrokersUnavailable("just now")]
+
+    async def fails_first(topics: Topics, topic: str, subscription: str, *rest: Any) -> None:
+        if subscription == "graves" and failures:
+            raise failures.pop()
+        await create(topics, topic, subscription, *rest)
+
+    monkeypatch.setattr(Topics, "create_subscription", fails_first)
+
+    async def scenario(stage: Stage, client: Client) -> None:
+        await (await client.producer(TOPIC)).send(b"1")
+        consumer = await opened(client, QueueOptions(AT_ONCE, dead_letters=DeadLetters(0, subscription="graves")))
+        consumer.negative_acknowledge(*await received(consumer, 1))
+        receiving = asyncio.create_task(consumer.receive())
+        async with await client.checkpoint_consumer(TOPIC + "-DLQ", start=EARLIEST) as graves:
+            assert await taken(graves, 1) == [1]
+        assert not failures
+        assert "graves" in (await client.topics.stats(TOPIC + "-DLQ")).subscriptions
         receiving.cancel()
 
     run(scenario)

@@ -74,12 +74,12 @@ def test_what_could_not_be_acknowledged_is_in_work_again() -> None:
 def test_no_more_is_in_work_than_the_limit() -> None:
     works: Works[str] = Works(BACKOFF, in_work_max=2)
     works.begin("a", 0, 0.0)
-    seen = [works.has_room]
+    seen = [works.room]
     works.begin("b", 0, 0.0)
-    seen.append(works.has_room)
+    seen.append(works.room)
     works.forget("a")
-    seen.append(works.has_room)
-    assert seen == [True, False, True]
+    seen.append(works.room)
+    assert seen == [1, 0, 1]
     works.clear()
     assert len(works) == 0
 
@@ -109,6 +109,8 @@ def test_a_dead_letter_came_again_too_often() -> None:
     assert DeadLetters(0).takes(1)
     with pytest.raises(InvalidRequest):
         DeadLetters(-1)
+    with pytest.raises(InvalidRequest, match="non-persistent"):
+        DeadLetters(0, "non-persistent://acme/sales/lost")
 
 
 def test_dead_letters_have_a_topic_of_their_own() -> None:

@@ -9,7 +9,9 @@ from topics_stage import TOPIC, connected, run, run_with_brokers
 
 from controller.broker import Broker
 from controller.client import Access, Client, Producer, ProducerOptions
+from controller.client.protocol import RELEASE_CLAIM
 from controller.leading.errors import ProducerBusy
+from controller.pb import topics_pb2 as pb
 from txn.segment.errors import ProducerFenced
 
 EXCLUSIVE = ProducerOptions(access=Access.EXCLUSIVE)
@@ -89,3 +91,14 @@ def test_the_right_outlives_its_leader() -> None:
                 await other.send(b"x")
 
     run_with_brokers(2, scenario)
+
+
+def test_who_has_lost_the_right_unnoticed_is_told() -> None:
+    async def scenario(client: Client) -> None:
+        first = await client.producer(TOPIC, name="first", first_sequence_id=0, options=EXCLUSIVE)
+        await first.send(b"1", key="k")
+        request = pb.ReleaseClaimRequest(topic=TOPIC, producer="first", claim=1)
+        await client.topics._caller.call(RELEASE_CLAIM, request, "its grace is over", segment=TOPIC)
+        await fenced(first)
+
+    run(scenario)

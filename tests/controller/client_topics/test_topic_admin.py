@@ -19,6 +19,8 @@ from controller.client import (
     TopicSubscriptionKind,
     connect,
 )
+from controller.client.topics.names import topic_of
+from controller.layout import TopicName
 from controller.layout.errors import SegmentInWrongState, SegmentNotFound
 from controller.subscriptions import WrongKind
 from controller.topics.errors import InvalidTopic, SubscriptionNotFound, TopicExists, TopicNotFound
@@ -107,9 +109,11 @@ def test_policies() -> None:
 def test_what_is_wrong_is_refused_here() -> None:
     async def scenario(client: Client) -> None:
         topics = client.topics
-        for wrong in ("", "a/b", "segment://a/b/c/0000-ffff-0"):
+        for wrong in ("", "a/b", "segment://a/b/c/0000-ffff-0", "non-persistent://a/b/c", "orders-partition-1"):
             with pytest.raises(InvalidRequest):
                 await topics.describe(wrong)
+        with pytest.raises(InvalidRequest, match="non-persistent topics are not supported"):
+            topic_of(TopicName.parse("non-persistent://a/b/c"))
         with pytest.raises(InvalidRequest):
             await topics.create(TOPIC, segments=0)
         with pytest.raises(InvalidRequest):
@@ -152,7 +156,7 @@ def test_a_watch_tells_each_change_and_the_end() -> None:
     run_with_brokers(2, scenario)
 
 
-def test_what_is_older_than_what_is_known_is_dropped() -> None:
+def test_h12_what_is_older_than_what_is_known_is_dropped() -> None:
     async def scenario(client: Client) -> None:
         before = await client.topics.create(TOPIC)
         after = await client.topics.split(TOPIC, 0)

@@ -51,7 +51,7 @@ async def load(producer: Producer, is_enough: asyncio.Event, key_of: random.Rand
 
 
 @pytest.mark.parametrize("batch", [1, 100])
-def test_the_order_of_a_key_outlives_splits_and_merges(batch: int) -> None:
+def test_h16_the_order_of_a_key_outlives_splits_and_merges(batch: int) -> None:
     """H16: what is on its way to a sealed segment goes to its children in its order, before anything newer."""
 
     async def scenario(client: Client) -> None:
@@ -201,7 +201,7 @@ def test_a_topic_that_is_not_there() -> None:
     async def scenario(client: Client) -> None:
         with pytest.raises(TopicNotFound):
             await client.producer("nothing", create=False)
-        for wrong in ("", "a/b", "segment://a/b/c/0000-ffff-0"):
+        for wrong in ("", "a/b", "segment://a/b/c/0000-ffff-0", "non-persistent://a/b/c", "orders-partition-1"):
             with pytest.raises(InvalidRequest):
                 await client.producer(wrong)
         with pytest.raises(InvalidRequest, match="first_sequence_id"):
@@ -216,5 +216,22 @@ def test_a_topic_that_is_not_there() -> None:
             sent = await again.send(b"z")
             assert sent.id is not None
             assert TopicMessageId.parse(str(sent.id)) == sent.id
+
+    run(scenario)
+
+
+def test_messages_without_a_key_that_can_share_an_entry_take_one_turn_together() -> None:
+    async def scenario(client: Client) -> None:
+        await client.topics.create(TOPIC, segments=2)
+        producer = await client.producer(TOPIC, options=ProducerOptions(batch_messages_max=4))
+        places = []
+        for count in (3, 3, 6):
+            sent = [await each for each in [producer.send(b"x") for _ in range(count)]]
+            places.append([each.id.segment_id for each in sent if each.id is not None])
+        first, second, third = places
+        assert first == 3 * first[:1]
+        assert second == 3 * second[:1]
+        assert first[0] != second[0], "the next ones are the other segment's turn"
+        assert third == 4 * first[:1] + 2 * second[:1], "an entry was full"
 
     run(scenario)

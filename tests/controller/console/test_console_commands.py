@@ -85,6 +85,19 @@ def test_properties_are_shown_and_changed(run: Run) -> None:
     assert "has no properties" in done(run("properties", "propertied", "--remove", "b", "--remove", "c"))
 
 
+def test_v14_properties_stand_before_or_behind_the_name_and_may_have_commas(run: Run) -> None:
+    """Pulsar takes a comma for the end of a property; here a value may have one, and `-p` is said once for each."""
+    one, two = ["-p", "a=1"], ["-p", "b=2,3"]
+    for number, words in enumerate(([*one, *two, "v14-0"], ["v14-1", *one, *two], [*one, "v14-2", *two])):
+        (made,) = rows(run("create", *words, "--json"))
+        assert made["segments"] == 1
+        shown = rows(run("properties", f"v14-{number}", "--json"))
+        assert {row["key"]: row["value"] for row in shown} == {"a": "1", "b": "2,3"}
+    names = [f"topic://public/default/v14-{number}" for number in range(3)]
+    for words in ([*one, *two, "public/default"], ["public/default", *one, *two]):
+        assert [row["topic"] for row in rows(run("list", *words, "--json"))] == names
+
+
 # -- segments
 
 

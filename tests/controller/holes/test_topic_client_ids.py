@@ -114,3 +114,26 @@ def test_v15_ids_are_ordered_by_segment_first_as_values_and_as_bytes() -> None:
 def test_v15_an_id_of_another_length_is_refused(size: int) -> None:
     with pytest.raises(InvalidRequest):
         TopicMessageId.from_bytes(bytes(size))
+
+
+def test_v15_ids_are_equal_by_their_place_alone_and_compared_with_nothing_else() -> None:
+    """The vector is the consumer's, so that there is none to ignore."""
+    one = TopicMessageId(1, Position(2, 3))
+    assert one == TopicMessageId(1, Position(2, 3))
+    assert hash(one) == hash(TopicMessageId(1, Position(2, 3)))
+    assert one != TopicMessageId(2, Position(2, 3))
+    with pytest.raises(TypeError):
+        assert one < "1:2:3"  # type: ignore[operator]
+
+
+def test_v15_three_positions_and_none_come_back() -> None:
+    three = Checkpoint({segment: MessageId(Position(1, segment)) for segment in (5, 0, 1 << 40)})
+    for each in (three, Checkpoint({})):
+        assert Checkpoint.decode(each.encode()) == each
+        assert Checkpoint.parse(str(each)) == each
+
+
+def test_v15_a_length_that_cannot_be_is_refused() -> None:
+    data = b"\x00" + struct.pack(">iqi", 1, 0, (1 << 31) - 1)
+    with pytest.raises(InvalidRequest):
+        Checkpoint.decode(data)

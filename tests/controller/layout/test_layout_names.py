@@ -126,6 +126,26 @@ def test_what_is_no_name_is_refused_with_what_is_expected(text: str, says: str) 
         TopicName.parse(text)
 
 
+@pytest.mark.parametrize("text", ["x", "t/ns/x", "persistent://t/ns/x", "topic://t/ns/x", "topic://t/ns/x-partition-3"])
+def test_what_may_be_used_is_a_scalable_topic(text: str) -> None:
+    assert TopicName.parse(text).for_use() == TopicName.parse(text).scalable
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("non-persistent://t/ns/x", "non-persistent topics are not supported; topic://t/ns/x keeps"),
+        ("non-persistent://t/ns/x-partition-3", "non-persistent topics are not supported"),
+        ("persistent://t/ns/x-partition-3", "individual partition: name the topic, topic://t/ns/x"),
+        ("x-partition-0", "individual partition: name the topic, topic://public/default/x"),
+    ],
+)
+def test_what_may_not_be_used_is_said_with_what_may(text: str, says: str) -> None:
+    """V1: what is sent to one that keeps nothing would be kept here, and a partition's would go to all of the topic."""
+    with pytest.raises(InvalidName, match=says):
+        TopicName.parse(text).for_use()
+
+
 @pytest.mark.parametrize("text", ["topic://t/n/x", "segment://t/n/x", "segment://t/n/x/0000-ffff", "segment://t/n/x/g-1-0"])
 def test_what_is_no_segment_is_refused(text: str) -> None:
     with pytest.raises(InvalidName, match="expected|Expected"):

@@ -35,6 +35,10 @@ async def take(world: World, leader: TopicLeader, producer: str, mode: ClaimMode
     return await within(world, leader.claims.take(producer, mode))
 
 
+async def keep(world: World, leader: TopicLeader, producer: str, number: int) -> Hold:
+    return await within(world, leader.claims.keep(producer, number))
+
+
 async def ended(taking: asyncio.Future[Hold]) -> Hold:
     return await taking
 
@@ -78,7 +82,7 @@ def test_the_grace_is_as_long_as_it_is() -> None:
         first = await take(world, leader, "one")
         first.disconnect()
         await world.pass_ms(GRACE_MS - 1)
-        again = await take(world, leader, "one")
+        again = await keep(world, leader, "one", first.number)
         assert again.number == first.number, "it has never lost the right"
         again.disconnect()
         await world.pass_ms(GRACE_MS - 1)
@@ -86,7 +90,59 @@ def test_the_grace_is_as_long_as_it_is() -> None:
             await take(world, leader, "two")
         await world.pass_ms(1_000)
         assert heard(cluster) == {(1, True)}
+        with pytest.raises(ProducerFenced, match="lost"):
+            await keep(world, leader, "one", first.number)
         assert (await take(world, leader, "one")).number == 2
+
+    run(scenario)
+
+
+def test_who_comes_back_to_what_others_had_meanwhile_has_lost_it() -> None:
+    async def scenario(world: World) -> None:
+        cluster = Cluster()
+        admin = Admin(world, await leads(world, cluster, 1))
+        await admin.create(2)
+        leader = await admin.leader()
+        first = await take(world, leader, "one")
+        first.disconnect()
+        await world.pass_ms(GRACE_MS + 1_000)
+        second = await take(world, leader, "two")
+        await within(world, leader.claims.release("two", second.number))
+        with pytest.raises(ProducerFenced, match="lost"):
+            await keep(world, leader, "one", first.number)
+        assert heard(cluster) == {(second.number, True)}, "nobody has it"
+
+    run(scenario)
+
+
+def test_who_comes_by_a_name_that_is_away_is_somebody_else() -> None:
+    async def scenario(world: World) -> None:
+        cluster = Cluster()
+        admin = Admin(world, await leads(world, cluster, 1))
+        await admin.create(2)
+        leader = await admin.leader()
+        first = await take(world, leader, "one")
+        first.disconnect()
+        second = await take(world, leader, "one")
+        assert (second.number, heard(cluster)) == (2, {(2, False)})
+        with pytest.raises(ProducerFenced, match="lost"):
+            await keep(world, leader, "one", first.number)
+        assert not second.is_over
+
+    run(scenario)
+
+
+def test_who_comes_back_before_its_end_was_noticed_keeps_its_number() -> None:
+    async def scenario(world: World) -> None:
+        admin = Admin(world, await leads(world, Cluster(), 1))
+        await admin.create()
+        leader = await admin.leader()
+        first = await take(world, leader, "one")
+        again = await keep(world, leader, "one", first.number)
+        assert (again.number, first.is_over) == (first.number, True)
+        first.disconnect()
+        await world.pass_ms(2 * GRACE_MS)
+        assert not again.is_over
 
     run(scenario)
 
@@ -109,7 +165,7 @@ def test_who_waits_has_it_when_it_is_free_and_only_so_many_wait() -> None:
         assert winner.result().number == 2
         back = winner.result()
         back.disconnect()
-        assert (await take(world, leader, "p0", WAIT)).number == 2, "who comes back waits behind nobody"
+        assert (await take(world, leader, "p0", WAIT)).number == 3, "who comes again waits behind nobody"
         for each in waiting:
             each.cancel()
         await settle()
@@ -183,7 +239,7 @@ def test_the_next_leader_goes_on(lacks: tuple[str, ...]) -> None:
         leader = await admin.leader()
         with pytest.raises(ProducerBusy):
             await take(world, leader, "two")
-        assert (await take(world, leader, "one")).number == 1
+        assert (await keep(world, leader, "one", 1)).number == 1
         assert leader.claims.claim == Claim(1, "one")
 
     run(scenario, lacks)

@@ -82,7 +82,7 @@ async def attempt(world: World, admin: Admin, action: Callable[[TopicLeader], Aw
 
 @every_store
 @pytest.mark.parametrize("point", POINTS)
-def test_a_leader_dies_at_any_point_and_the_next_one_finishes(point: str, lacks: tuple[str, ...]) -> None:
+def test_h2_a_leader_dies_at_any_point_and_the_next_one_finishes(point: str, lacks: tuple[str, ...]) -> None:
     async def scenario(world: World) -> None:
         cluster = Cluster()
         kind = point.split(".")[1]
@@ -152,7 +152,7 @@ class Freeze(Faults):
 
 @every_store
 @pytest.mark.parametrize("step", ["begin", "decide", "commit"])
-def test_a_frozen_leader_is_deposed_and_changes_nothing_any_more(step: str, lacks: tuple[str, ...]) -> None:
+def test_h1_a_frozen_leader_is_deposed_and_changes_nothing_any_more(step: str, lacks: tuple[str, ...]) -> None:
     """H1: its clock stands still, its calls arrive late, and another one leads: what it writes is refused."""
 
     async def scenario(world: World) -> None:

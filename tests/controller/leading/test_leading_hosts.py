@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from leading_world import QUIET, SESSION_MS, TOPIC, pass_session, until, within
 
-from controller.layout import Layout
+from controller.layout import Layout, TopicName, TopicRecord
 from controller.leading import Drains, HostedSegments, Leaders, LeadersOptions, Surroundings, TopicLeader
 from controller.operations import Bound, SegmentWork, Start, data_name
-from controller.subscriptions import SubscriptionKind
-from controller.topics import NotLeader, paths
+from controller.subscriptions import Assigned, Message, SubscriptionKind
+from controller.topics import NotLeader, Topics, paths
+from metastore.coordination.pace import PAUSE_FIRST_S
+from metastore.interface import Unavailable
 from support.world import World, run, settle
 from txn.hosting import Host, HostOptions, OwnedElsewhere, Segment
 from txn.hosting.places import STORED
@@ -26,6 +28,7 @@ from txn.segment.errors import SegmentSealed
 from txn.segment.log import StoredLogs
 
 STREAM, QUEUE = SubscriptionKind.STREAM, SubscriptionKind.QUEUE
+OLD = TopicName.parse("persistent://tenant/ns/my-topic")
 
 
 class Whole:
@@ -167,7 +170,86 @@ def test_a_split_of_real_segments_and_its_drained_parent() -> None:
     run(scenario)
 
 
-def test_what_nobody_needs_is_pruned_and_its_log_is_gone() -> None:
+async def drained_by(all_: Together, world: World, *names: str) -> tuple[TopicLeader, Segment, Position]:
+    """A topic with such subscriptions, and its sealed segment, of which they have to acknowledge one entry."""
+    kinds = dict.fromkeys(names, STREAM)
+    created = await within(world, all_.first.leaders.create(TOPIC, 1, subscriptions=kinds))
+    parent = await all_.segment(created.layout, 0)
+    position = await all_.publish(parent, "before")
+    leader = await all_.leader()
+    await within(world, leader.split(0))
+    return leader, parent, position
+
+
+def test_h15_data_of_the_old_kind_are_read_to_their_end_and_then_the_segments_behind_them() -> None:
+    """In Pulsar consumers are told names under which there is nothing, and nobody finds out that all was read."""
+
+    async def scenario(world: World) -> None:
+        all_ = await Together.started(world, 1)
+        layout = Layout.migrated(OLD, 2, 1)
+        names = {each.segment_id: data_name(TOPIC, each) for each in layout.segments.values()}
+        for name in names.values():
+            await within(world, all_.first.local.create(name, ["s"]))
+        parents = [await all_.segment(layout, each.segment_id) for each in layout.sealed]
+        positions = [await all_.publish(each, "old") for each in parents]
+        for each in layout.sealed:
+            await within(world, all_.first.local.seal(names[each.segment_id]))
+        process = all_.first.process
+        await within(world, Topics(process.store, process.pace).create(TOPIC, TopicRecord(layout)))
+        leader, told = await all_.leader(), list[Message]()
+        await within(world, leader.create_subscription("s", STREAM))
+        await within(world, leader.join("s", "one", STREAM, told.append))
+        await world.pass_ms(5_000)
+        (assigned,) = (each for each in told if isinstance(each, Assigned))
+        assert [each.name for each in assigned.segments] == [f"{OLD}-partition-0", f"{OLD}-partition-1"]
+        for parent, position in zip(parents, positions, strict=True):
+            await within(world, parent.subscription("s").acknowledge([Ack(position)]))
+        await until(world, lambda: leader.drained == {"s": {0, 1}})
+        last = told[-1]
+        assert isinstance(last, Assigned)
+        assert [each.segment_id for each in last.segments] == [2, 3]
+
+    run(scenario)
+
+
+def test_what_is_drained_while_another_report_is_written_is_written_next_in_no_time() -> None:
+    async def scenario(world: World) -> None:
+        all_ = await Together.started(world, 1)
+        leader, parent, position = await drained_by(all_, world, "one", "other")
+        process = all_.first.process
+        gate = process.script.hold("transact", prefix=paths.drained_key(TOPIC, 0, "one"))
+        process.start(parent.subscription("one").acknowledge([Ack(position)]))
+        await settle()
+        assert len(gate.held) == 1
+        process.start(parent.subscription("other").acknowledge([Ack(position)]))
+        await settle()
+        assert leader.drained == {}
+        gate.release()
+        await settle()
+        assert leader.drained == {"one": {0}, "other": {0}}
+
+    run(scenario)
+
+
+def test_each_report_that_is_refused_once_is_tried_again_after_a_first_pause() -> None:
+    names = ["a", "b", "c", "d", "e", "f"]
+
+    async def scenario(world: World) -> None:
+        all_ = await Together.started(world, 1)
+        leader, parent, position = await drained_by(all_, world, *names)
+        process = all_.first.process
+        for name in names:
+            process.script.fail("transact", Unavailable("not now"), prefix=paths.drained_key(TOPIC, 0, name))
+            process.start(parent.subscription(name).acknowledge([Ack(position)]))
+            await settle()
+            assert name not in leader.drained
+            await world.pass_ms(round(1_000 * PAUSE_FIRST_S))
+            assert leader.drained[name] == {0}
+
+    run(scenario)
+
+
+def test_h4_what_nobody_needs_is_pruned_and_its_log_is_gone() -> None:
     """H4: a queue that a client has made keeps what it has not read, under the retention of the broker's default."""
 
     async def scenario(world: World) -> None:
@@ -185,6 +267,21 @@ def test_what_nobody_needs_is_pruned_and_its_log_is_gone() -> None:
         await until(world, lambda: all(len(each.host.segments) == 2 for each in all_.by_address.values()))
         assert not [key for key in await world.keys() if "ffff-0" in key]
         assert not [key for key in await world.keys() if "/drained/" in key]
+
+    run(scenario)
+
+
+def test_what_is_pruned_is_given_to_nobody_while_it_goes() -> None:
+    async def scenario(world: World) -> None:
+        all_ = await Together.started(world, 1, retention_minutes=0)
+        leader, parent, position = await drained_by(all_, world, "s")
+        told: list[Message] = []
+        await within(world, leader.join("s", "consumer", STREAM, told.append))
+        await within(world, parent.subscription("s").acknowledge([Ack(position)]))
+        await until(world, lambda: not leader.layout.sealed and not leader.is_busy)
+        await world.pass_ms(5_000)
+        divisions = [[each.segment_id for each in one.segments] for one in told if isinstance(one, Assigned)]
+        assert divisions == [[0], [1, 2]]
 
     run(scenario)
 

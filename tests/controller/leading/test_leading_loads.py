@@ -102,7 +102,7 @@ def test_another_reporter_begins_with_what_is_written() -> None:
     owned(scenario)
 
 
-def test_a_record_that_was_removed_with_its_segment_does_not_come_back() -> None:
+def test_h9_a_record_that_was_removed_with_its_segment_does_not_come_back() -> None:
     """H9: Pulsar's reporter makes it anew."""
 
     async def scenario(world: World, process: Process, host: Host) -> None:

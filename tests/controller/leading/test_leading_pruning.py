@@ -67,7 +67,7 @@ def test_negative_keeps_for_ever_and_nought_for_no_time(minutes: int) -> None:
     run(scenario)
 
 
-def test_a_segment_stays_until_every_subscription_with_cursors_has_read_it() -> None:
+def test_h4_h9_a_segment_stays_until_every_subscription_with_cursors_has_read_it() -> None:
     """H4: queues count; H9: groups of checkpoints, which have no cursors, do not."""
 
     async def scenario(world: World) -> None:
@@ -115,7 +115,7 @@ def test_what_goes_goes_with_all_that_it_comes_from() -> None:
     assert prunable(layout, 0, 9, {}) == (0, 1, 2, 3)
 
 
-def test_a_deletion_that_fails_is_done_later_and_nothing_leaks() -> None:
+def test_h9_a_deletion_that_fails_is_done_later_and_nothing_leaks() -> None:
     """H9: Pulsar logs the failure, and leaves the data for ever."""
 
     async def scenario(world: World) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from leading_world import TOPIC
 
-from controller.layout import Layout, SegmentName, TopicRecord
-from controller.leading.reporting import put_report
+from controller.layout import Layout, TopicName, TopicRecord
+from controller.leading.reporting import Reported, put_report, reported
 from controller.topics import paths
 from metastore.interface import ABSENT, ConditionFailed, UnexpectedVersion
 from support.world import Process, World, run, settle
 
 TWO = Layout.initial(2, 0)
-SEGMENT = SegmentName(TOPIC, TWO.segments[0].range, 0)
+SEGMENT = Reported(TOPIC, 0, str(TOPIC.segment(TWO.segments[0].range, 0)))
 KEY = paths.drained_key(TOPIC, 0, "s")
 every_store = pytest.mark.parametrize("lacks", [(), ("transact",)], ids=["transact", "plain"])
 
@@ -77,6 +77,33 @@ def test_h11_a_report_that_comes_too_late_is_not_taken_for_one_of_the_next_topic
             assert late.result() is None
         else:
             assert isinstance(late.exception(), ConditionFailed)
+        assert KEY not in await world.keys()
+
+    run(scenario, lacks)
+
+
+def test_whose_segments_there_are() -> None:
+    assert reported(SEGMENT.name) == SEGMENT
+    for name in ("orders", "no segment of a topic", "segment://t/ns/x", "persistent://t/ns", "topic://t/ns/x"):
+        assert reported(name) is None, name
+
+
+@pytest.mark.parametrize(("name", "number"), [("persistent://t/ns/x", 0), ("persistent://t/ns/x-partition-3", 3)])
+def test_h15_data_of_the_old_kind_are_of_the_topic_that_was_made_of_it(name: str, number: int) -> None:
+    assert reported(name) == Reported(TopicName.parse("topic://t/ns/x"), number, name)
+
+
+@every_store
+def test_h15_a_segment_of_another_name_is_not_the_topics(lacks: tuple[str, ...]) -> None:
+    """There is a topic of the name that somebody's data of the old kind have, and was not made of them."""
+
+    async def scenario(world: World) -> None:
+        process = world.process()
+        await put_topic(process, TWO)
+        old = reported("persistent://tenant/ns/my-topic")
+        assert old is not None
+        assert old.topic == TOPIC
+        assert await put_report(process.store, old, KEY, b"{}", ABSENT) is None
         assert KEY not in await world.keys()
 
     run(scenario, lacks)

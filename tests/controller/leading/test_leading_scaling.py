@@ -43,28 +43,6 @@ async def active(admin: Admin) -> int:
     return len(record.layout.active)
 
 
-@pytest.mark.parametrize(
-    ("segments", "config", "loads", "expected"),
-    [
-        (2, {}, {0: 20_000.0}, 3),
-        (2, {}, {0: 2_000.0, 1: 2_000.0}, 2),
-        (2, {"enabled": False}, {0: 1e6}, 2),
-        (4, {"minSegments": 3}, dict.fromkeys(range(4), 1.0), 3),
-        (2, {"maxSegments": 2}, {0: 20_000.0}, 2),
-        (2, {"mergeMsgRateInThreshold": 5_000, "splitMsgRateInThreshold": 2_000}, {0: 20_000.0}, 2),
-    ],
-)
-def test_loads_decide(segments: int, config: dict[str, Any], loads: dict[int, float], expected: int) -> None:
-    async def scenario(world: World) -> None:
-        admin, cluster = await topic(
-            world, segments, loads=loads, policy=lambda topic: NamespacePolicy(auto_scale=config)
-        )
-        assert await active(admin) == expected
-        await check_rest(world, cluster)
-
-    run(scenario)
-
-
 def test_a_topics_policy_stands_above_its_namespaces_and_is_heard_of_at_once() -> None:
     async def scenario(world: World) -> None:
         admin, cluster = await topic(
@@ -131,7 +109,7 @@ def test_a_burst_of_consumers_waits_for_the_cooldown_and_for_nothing_else() -> N
     run(scenario)
 
 
-def test_cold_segments_are_merged_when_a_consumer_leaves_and_not_before() -> None:
+def test_h8_cold_segments_are_merged_when_a_consumer_leaves_and_not_before() -> None:
     """H8: as many segments as consumers, and all of them cold: nothing goes round in circles."""
 
     async def scenario(world: World) -> None:
@@ -158,7 +136,7 @@ def test_cold_segments_are_merged_when_a_consumer_leaves_and_not_before() -> Non
     run(scenario)
 
 
-def test_a_hot_segment_of_a_single_hash_harms_nobody() -> None:
+def test_h8_a_hot_segment_of_a_single_hash_harms_nobody() -> None:
     """H8: every consideration of Pulsar's throws; here the next segment is split."""
 
     async def scenario(world: World) -> None:
@@ -181,7 +159,7 @@ def test_a_hot_segment_of_a_single_hash_harms_nobody() -> None:
     run(scenario)
 
 
-def test_the_cooldown_survives_the_leader_and_the_pruning_of_parents() -> None:
+def test_h7_the_cooldown_survives_the_leader_and_the_pruning_of_parents() -> None:
     """H7: Pulsar reads it from relatives that pruning erases."""
 
     async def scenario(world: World) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from leading_world import TOPIC, Admin, check_rest, leads, record_of, within
 
-from controller.layout import FULL, InvalidRange, SegmentInWrongState, SegmentNotFound, TopicName
+from controller.layout import FULL, InvalidRange, SegmentInWrongState, SegmentNotFound, TopicName, TopicRecord
 from controller.operations import Start
 from controller.subscriptions import SubscriptionKind, WrongKind
 from controller.topics import (
@@ -17,8 +21,11 @@ from controller.topics import (
     Topics,
     paths,
 )
+from metastore.faults import Faults
+from metastore.providers.memory import Gate
 from support.segments_at_work import Cluster
-from support.world import World, run, settle
+from support.world import Process, World, run, settle
+from txn.model.errors import SegmentUnavailable, TxnRetriable
 
 STREAM, QUEUE, CHECKPOINT = SubscriptionKind.STREAM, SubscriptionKind.QUEUE, SubscriptionKind.CHECKPOINT
 every_store = pytest.mark.parametrize("lacks", [(), ("transact",)], ids=["transact", "plain"])
@@ -52,7 +59,40 @@ def test_a_topic_is_created_split_merged_and_deleted(lacks: tuple[str, ...]) -> 
     run(scenario, lacks)
 
 
-def test_children_have_all_cursors_and_parents_are_sealed_before_anybody_sees_it() -> None:
+@every_store
+def test_who_asks_again_for_what_is_being_created_gets_it_and_who_asks_for_another_is_told(
+    lacks: tuple[str, ...],
+) -> None:
+    async def scenario(world: World) -> None:
+        cluster = Cluster()
+        one, two = await leads(world, cluster, 2)
+        cluster.failures = [("create", SegmentUnavailable("its owner is away"))] * 1_000
+        asked: dict[str, Any] = {"segments": 2, "properties": {"by": "ann"}, "subscriptions": {"s": STREAM}}
+        with pytest.raises(NotLeader, match="is being created.*ask again") as late:
+            await within(world, one.leaders.create(TOPIC, **asked))
+        assert isinstance(late.value, TxnRetriable)
+        again = [each.process.start(each.leaders.create(TOPIC, **asked)) for each in (one, two)]
+        other = two.process.start(two.leaders.create(TOPIC, 3))
+        await settle()
+        cluster.failures.clear()
+        for task in (*again, other):
+            await within(world, settled(task))
+        made = [task.result() for task in again]
+        assert made[0] == made[1] == await record_of(world)
+        assert len(made[0].layout.active) == 2
+        assert isinstance(other.exception(), TopicExists)
+        with pytest.raises(TopicExists):
+            await within(world, one.leaders.create(TOPIC, **asked))
+        await check_rest(world, cluster)
+
+    run(scenario, lacks)
+
+
+async def settled(task: asyncio.Task[TopicRecord]) -> None:
+    await asyncio.wait([task])
+
+
+def test_h4_children_have_all_cursors_and_parents_are_sealed_before_anybody_sees_it() -> None:
     async def scenario(world: World) -> None:
         cluster = Cluster()
         admin = Admin(world, await leads(world, cluster, 1))
@@ -99,7 +139,7 @@ def test_what_cannot_be_is_refused_by_its_name_and_changes_nothing() -> None:
     run(scenario)
 
 
-def test_of_two_changes_at_once_one_is_refused_and_both_can_be_done_one_after_another() -> None:
+def test_h3_of_two_changes_at_once_one_is_refused_and_both_can_be_done_one_after_another() -> None:
     """H3: ids come from the operation's record, so no child is ever without its cursors."""
 
     async def scenario(world: World) -> None:
@@ -137,7 +177,45 @@ def test_a_change_waits_for_what_leaves_the_active_segments_as_they_are() -> Non
     run(scenario)
 
 
-def test_a_subscription_that_comes_during_a_split_is_made_on_the_children_too() -> None:
+class HeldCommit(Faults):
+    """A split is committed, and its leader is not told so until the gate is released."""
+
+    def __init__(self, method: str) -> None:
+        self.process: Process | None = None
+        self.gate: Gate | None = None
+        self._method = method
+
+    def reach(self, point: str) -> None:
+        if point == "topic.split.seal.after" and self.process is not None:
+            self.gate = self.process.script.hold(self._method, prefix=TOPIC.path, after=True)
+
+
+@every_store
+def test_what_others_change_while_a_split_is_answered_is_not_lost(lacks: tuple[str, ...]) -> None:
+    async def scenario(world: World) -> None:
+        held = HeldCommit("put" if lacks else "transact")
+        admin = Admin(world, await leads(world, Cluster(), 1, faults=held))
+        await admin.create(1)
+        leader = await admin.leader()
+        held.process = admin.made[0].process
+        splitting = held.process.start(leader.split(0))
+        await settle()
+        assert held.gate is not None
+        assert held.gate.held
+        other = world.process()
+        topics = Topics(other.store, other.pace)
+        policy = {"enabled": False}
+        await within(world, topics.update(TOPIC, lambda record: replace(record, auto_scale_policy=policy)))
+        await settle()
+        held.gate.release()
+        assert (await splitting).epoch == 1
+        await settle()
+        assert (leader.layout.epoch, leader.record.auto_scale_policy) == (1, policy)
+
+    run(scenario, lacks)
+
+
+def test_h20_a_subscription_that_comes_during_a_split_is_made_on_the_children_too() -> None:
     """H20: subscriptions and changes of the layout stand in one line."""
 
     async def scenario(world: World) -> None:
@@ -210,7 +288,7 @@ def test_a_seek_goes_to_each_segment_as_its_time_says() -> None:
     run(scenario)
 
 
-def test_a_topic_can_be_created_anew_under_the_same_name() -> None:
+def test_h11_a_topic_can_be_created_anew_under_the_same_name() -> None:
     """H11: no leader is left that could make a ghost of the deleted one."""
 
     async def scenario(world: World) -> None:
@@ -251,7 +329,7 @@ def test_brokers_share_topics_and_every_one_knows_who_leads() -> None:
     run(scenario)
 
 
-def test_every_broker_reads_the_layout_as_it_is() -> None:
+def test_h13_every_broker_reads_the_layout_as_it_is() -> None:
     """H13: what a follower tells of a topic is never older than the topic's record."""
 
     async def scenario(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from controller.layout import InvalidName, Layout, NamespaceName, TopicName, TopicRecord
 from controller.topics import InvalidTopic, TopicExists, TopicNotFound, Topics, paths
 from controller.topics.records import PROPERTIES_MAX, UPDATE_ATTEMPTS_MAX, fenced
-from metastore.coordination import Deposed, Election
+from metastore.coordination import Deposed, Election, Grant
 from metastore.interface import Put, UnexpectedVersion
 from metastore.providers.memory import Part
 from support.vectors import cases
@@ -126,29 +126,46 @@ def test_a_property_that_changes_leads_to_the_topic_by_its_new_value_alone() -> 
     run(scenario)
 
 
+async def deposed(world: World) -> tuple[Grant, int, Topics, Grant]:
+    """A leader who does not know yet that he is none, the version that he knows of a topic, and who leads instead."""
+    old, new = world.process(), world.process()
+    topics = Topics(old.store, old.pace)
+    await topics.create(TOPIC, record())
+    elections = [
+        Election(each.store, paths.controller_key(TOPIC), partition_key=paths.partition(TOPIC), pace=each.pace)
+        for each in (old, new)
+    ]
+    grant = await elections[0].campaign()
+    version = (await topics.read(TOPIC)).version_id
+    successor = new.start(elections[1].campaign())
+    old.store.line.cut(Part.HEARTBEATS, Part.WATCHES)
+    await world.pass_ms(20_000, frozen=(old,))
+    assert successor.done()
+    return grant, version, Topics(new.store, new.pace), successor.result()
+
+
 @STORES
 def test_h1_a_deposed_leader_writes_nothing(lacks: tuple[str, ...]) -> None:
     async def scenario(world: World) -> None:
-        old, new = world.process(), world.process()
-        topics = Topics(old.store, old.pace)
-        await topics.create(TOPIC, record())
-        elections = [
-            Election(each.store, paths.controller_key(TOPIC), partition_key=paths.partition(TOPIC), pace=each.pace)
-            for each in (old, new)
-        ]
-        grant = await elections[0].campaign()
-        version = (await topics.read(TOPIC)).version_id
-        successor = new.start(elections[1].campaign())
-        old.store.line.cut(Part.HEARTBEATS, Part.WATCHES)
-        await world.pass_ms(20_000, frozen=(old,))
-        assert successor.done()
-        rival = Topics(new.store, new.pace)
-        await rival.update(TOPIC, counted, grant=successor.result())
+        grant, version, rival, successor = await deposed(world)
+        await rival.update(TOPIC, counted, grant=successor)
         with pytest.raises((Deposed, UnexpectedVersion)):
             await fenced(grant, Put(TOPIC.path, record(late="yes").encode(), version))
         assert (await rival.read(TOPIC)).record.properties == {"count": "1"}
 
     run(scenario, lacks=lacks)
+
+
+def test_h1_a_deposed_leader_writes_nothing_though_nobody_else_has_written_yet() -> None:
+    """The record is as he knows it: it is his term alone that keeps him out."""
+
+    async def scenario(world: World) -> None:
+        grant, version, rival, _ = await deposed(world)
+        with pytest.raises(Deposed):
+            await fenced(grant, Put(TOPIC.path, record(late="yes").encode(), version))
+        assert (await rival.read(TOPIC)).version_id == version
+
+    run(scenario)
 
 
 names: Any = ["s", "s-1", "a/b", "a%2Fb", "a b", "é"]

@@ -135,7 +135,7 @@ def version(version_id: int, modifications: int) -> Version:
     return Version(version_id, modifications, 0, 0)
 
 
-def test_what_is_older_than_what_is_known_changes_nothing() -> None:
+def test_h12_what_is_older_than_what_is_known_changes_nothing() -> None:
     record = TopicRecord(Layout.initial(1, 0))
     later = record.with_layout(record.layout.split(0, 1))
     picture = Picture(TOPIC).with_record(later, version(5, 1))

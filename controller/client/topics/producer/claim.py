@@ -1,7 +1,6 @@
 """The exclusive right to produce: claimed from the topic's leader, kept by a stream, said to every segment.
 
-When the stream breaks the right stays the producer's for a grace, in which it comes back: then it only asks for what it
-has, and takes it from nobody.
+When the stream breaks the right stays the producer's for a grace, in which it comes back by the number that it has.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from controller.client.topics.producer.options import Access
 from controller.leading.errors import ProducerBusy
 from controller.pb import topics_pb2 as pb
 from txn.model.errors import TxnError
-from txn.segment.errors import ProducerFenced
 
 RELEASE_TIMEOUT_S = 5.0
 """How long giving the right back is tried; then the grace does it."""
@@ -49,17 +47,11 @@ class Claim:
 
     async def run(self) -> None:
         """Keeps the right until cancelled. ProducerBusy if it cannot be had, ProducerFenced when it is lost."""
-        try:
-            await self._following.run(CLAIM_TOPIC, self._opening, self._hear)
-        except ProducerBusy as error:
-            if not self.number:
-                raise
-            raise ProducerFenced(f"the right was lost while the leader was out of reach: {error}") from error
+        await self._following.run(CLAIM_TOPIC, self._opening, self._hear)
 
     def _opening(self) -> pb.ClaimTopicRequest:
         self.is_held = False
-        mode = pb.ClaimTopicRequest.EXCLUSIVE if self.number else self._mode
-        return pb.ClaimTopicRequest(topic=self._topic, producer=self._producer, mode=mode)
+        return pb.ClaimTopicRequest(topic=self._topic, producer=self._producer, mode=self._mode, claim=self.number)
 
     async def _hear(self, answer: pb.ClaimTopicResponse) -> None:
         self.number, self.is_held = answer.claim, True

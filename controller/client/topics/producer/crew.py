@@ -17,8 +17,9 @@ from controller.client.topics.layouts import TopicState, TopicView
 from controller.client.topics.producer.claim import Claim
 from controller.client.topics.producer.dispatch import Dispatch, Track
 from controller.client.topics.producer.floors import Floors
+from controller.client.topics.producer.hashing import hash_by_turn
 from controller.client.topics.producer.sender import Sender
-from controller.layout import Router, Segment
+from controller.layout import Segment
 from controller.topics.errors import TopicNotFound
 from metastore.coordination import Backoff
 from txn.hosting.errors import NoSuchSegment
@@ -52,6 +53,10 @@ class Crew:
         self._released = released
         """Told of messages that have left."""
         self._dispatch: Dispatch[Outgoing] = Dispatch(state.layout.active)
+        self._turn: int | None = None
+        """The hash of the last message without a key."""
+        self._turn_bytes = 0
+        """Of messages that were given it."""
         self._senders: dict[int, Sender] = {}
         self._preparing: set[int] = set()
         """Segments of which is not known yet what they had before."""
@@ -62,10 +67,18 @@ class Crew:
 
     # -- what the producer says
 
-    @property
-    def router(self) -> Router:
-        """Of the active segments."""
-        return self._dispatch.router
+    def hash_by_turn(self, size_bytes: int) -> int:
+        """Of a message without a key: that of those it can share an entry with, or else of the next segment's turn."""
+        if self._turn is None or not self._has_company(self._turn, size_bytes):
+            self._turn = hash_by_turn(self._dispatch.router, self._caller.pace.random)
+            self._turn_bytes = 0
+        self._turn_bytes += size_bytes
+        return self._turn
+
+    def _has_company(self, hash: int, size_bytes: int) -> bool:
+        sender = self._senders.get(self._dispatch.segment_of(hash).segment_id)
+        has_room = self._turn_bytes + size_bytes <= self._packing.batch_bytes_max
+        return has_room and sender is not None and sender.has_company
 
     @property
     def messages(self) -> Iterator[Outgoing]:

@@ -1,6 +1,7 @@
 """Hashes of messages that have no key. Pure.
 
-Those of a producer without a name take turns over the active segments, wherever chance puts them inside. A producer
+Those of a producer without a name take turns over the active segments, wherever chance puts them inside; those that can
+share an entry take one turn together, or entries would be the smaller the more segments there are. A producer
 with a name may be started again, and what it sends again has to come to the segments that had it: there the hash
 follows from the number. Numbers that follow each other lie as far apart as can be: backwards, bit by bit, they halve
 the ring, and halve the halves.

@@ -23,7 +23,7 @@ from controller.client.topics.layouts import Layouts
 from controller.client.topics.producer.claim import Claim
 from controller.client.topics.producer.crew import Crew
 from controller.client.topics.producer.floors import Floors
-from controller.client.topics.producer.hashing import hash_by_turn, hash_of_number
+from controller.client.topics.producer.hashing import hash_of_number
 from controller.client.topics.producer.options import Access, ProducerOptions
 from controller.client.transaction import Transaction
 from controller.layout import TopicName, key_hash
@@ -121,9 +121,9 @@ class Producer(Member):
         """
         if key is not None and len(key.encode()) > KEY_BYTES_MAX:
             raise InvalidRequest(f"a key of {len(key.encode())} bytes: at most {KEY_BYTES_MAX} (KEY_BYTES_MAX)")
-        for what, time_ms in (("event_ms", event_ms), ("deliver_at_ms", deliver_at_ms)):
-            if not 0 <= time_ms <= TIME_MS_MAX:
-                raise InvalidRequest(f"{what}={time_ms}: 0 to {TIME_MS_MAX} ms since the epoch")
+        if not (0 <= event_ms <= TIME_MS_MAX and 0 <= deliver_at_ms <= TIME_MS_MAX):
+            times = f"event_ms={event_ms}, deliver_at_ms={deliver_at_ms}"
+            raise InvalidRequest(f"{times}: 0 to {TIME_MS_MAX} ms since the epoch")
         due_ms = self._due_ms(deliver_at_ms, deliver_after_ms)
         content = checked_content(self._limits, payload, properties or {}, key, event_ms)
         crew = self._crew
@@ -136,7 +136,7 @@ class Producer(Member):
         number = self._take_number(sequence_id)
         due_s = loop.time() + self._caller.request_timeout_s
         txn_id = "" if txn is None else str(txn.id)
-        hash = self._hash(crew, key, number)
+        hash = self._hash(crew, key, number, content.size_bytes)
         message = Outgoing(number, content, txn_id, loop.create_future(), due_s, hash, due_ms)
         self._deadlines.watch(due_s)
         if txn is not None:
@@ -207,12 +207,12 @@ class Producer(Member):
             self._next_sequence_id = number + 1
         return number
 
-    def _hash(self, crew: Crew, key: str | None, number: int) -> int:
+    def _hash(self, crew: Crew, key: str | None, number: int, size_bytes: int) -> int:
         if key is not None:
             return key_hash(key)
         if self._floors is not None:
             return hash_of_number(number)
-        return hash_by_turn(crew.router, self._caller.pace.random)
+        return crew.hash_by_turn(size_bytes)
 
     # -- what becomes of messages
 

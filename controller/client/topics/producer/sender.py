@@ -68,6 +68,11 @@ class Sender(Sending):
         return not self._outbox.count
 
     @property
+    def has_company(self) -> bool:
+        """Whether another message would share an entry with what waits."""
+        return self._outbox.has_company
+
+    @property
     def messages(self) -> Iterable[Outgoing]:
         """What is on its way."""
         return self._outbox.messages()
