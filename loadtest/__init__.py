@@ -15,5 +15,8 @@ It refuses
 - figures from different days in one row: what is compared was measured interleaved;
 - to be imported by the packages it measures: nothing depends on `loadtest`.
 
-Start reading in `loadtest.bench`, the benchmark (`python -m loadtest.bench`).
+Start reading in `loadtest.bench`, the benchmark (`python -m loadtest.bench`). `loadtest.arrivals` says
+when work begins, for whatever must not wait for answers; `loadtest.scenarios` is such work, `loadtest.engine`
+begins it, `loadtest.users` puts locust around it, and `loadtest.command` is `tidemark load`. `loadtest.drawing` is
+what all charts are drawn with, and `loadtest.machine` says where a run took place.
 """

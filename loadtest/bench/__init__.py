@@ -21,6 +21,10 @@ It refuses
 - to hide the client: every figure over the wire keeps its CPU cost per request, the generator's and the
   server's, in the JSON.
 
+A run is held against the stored ones (`comparison`), and the pages of `docs/benchmarks` get their tables and charts
+from stored runs (`pages`, `charts`). Two kinds of runs stand beside the usual one: `peers`, the same work on other
+stores, and the curves (`curve_wire`, `curve_sizes`), as load and data grow.
+
 Start reading in `model` (what a line is), then `runner`; `wire_lines` and `limit_lines` are the work itself;
 `generator`, `lean_client` and `servers` are the I/O at the edge.
 """

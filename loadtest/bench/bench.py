@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic
 
 from loadtest.bench.generator import Generator
-from loadtest.bench.model import BenchError, Line, Subject
+from loadtest.bench.model import Axis, BenchError, Line, Subject
 from loadtest.bench.settings import Settings
 
 
@@ -38,9 +38,11 @@ class Group(Generic[Subject]):
     sides: tuple[str, ...]
     lines: Sequence[Line[Subject]]
     open: Callable[[Bench], AbstractContextManager[Mapping[str, Subject]]]
+    axis: Axis | None = None
 
     def __post_init__(self) -> None:
         assert self.sides, self.name
+        assert all((line.point is None) == (self.axis is None) for line in self.lines), self.name
         assert len({line.name for line in self.lines}) == len(self.lines), self.name
 
     def label(self, line: Line[Subject]) -> str:

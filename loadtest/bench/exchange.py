@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Protocol
 
 from loadtest.bench.figures import percentile
 from loadtest.bench.model import BenchError, Sample
-from loadtest.bench.workload import Workload
+from loadtest.bench.workload import Mixed, Workload
 
 GRACE_S = 30.0
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
@@ -27,6 +28,8 @@ class Exchange:
 
     def __init__(self, workload: Workload, turn: int, seconds: float) -> None:
         self.workload = workload
+        self.methods = itertools.cycle(workload.methods if isinstance(workload, Mixed) else (workload.method,))
+        """Of the requests, in their order."""
         self.failure: str | None = None
         self._requests = workload.requests(turn)
         self._next = next(self._requests, None)
@@ -34,6 +37,7 @@ class Exchange:
         self._first_answer: list[bytes] = []
         self._last_answer: list[bytes] = []
         self._seconds = seconds
+        self._refused = 0
         self._begun_s: float | None = None
         self._ended_s = 0.0
 
@@ -56,6 +60,10 @@ class Exchange:
         self._last_answer = answer
         self._latencies_s.append(now_s - started_s)
         self._ended_s = now_s
+
+    def refused(self) -> None:
+        """A request was answered with a refusal: nothing was done, and it does not count."""
+        self._refused += 1
 
     def fail(self, text: str) -> None:
         """Nothing more is sent; the first failure counts."""
@@ -83,6 +91,7 @@ class Exchange:
             "max_ms": ordered[-1] * 1e3,
             "seconds": percentile(ordered, 0.5),
             "requests": requests,
+            "refused": self._refused,
             "client_cpu_us": cpu_s / requests * 1e6,
             "client_cpu_share": cpu_s / elapsed_s,
         }

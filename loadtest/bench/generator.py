@@ -17,12 +17,25 @@ import grpc
 from loadtest.bench.exchange import GRACE_S, Client, play
 from loadtest.bench.lean_client import LeanClient
 from loadtest.bench.model import BenchError, Sample
+from loadtest.bench.open_client import OpenClient
+from loadtest.bench.peers.delivery import GrpcDelivery
+from loadtest.bench.peers.jute_clients import JuteClient, JuteDelivery, JuteError, JuteSessions
 from loadtest.bench.sync_client import SyncClient
 from loadtest.bench.workload import Probe, Workload
 
 CLIENTS: dict[str, Callable[[str], Client]] = {"lean": LeanClient, "sync": SyncClient}
+"""Of gRPC, for any workload."""
+SPECIAL_CLIENTS: dict[str, Callable[[str], Client]] = {
+    "open": OpenClient,
+    "lean-delivery": GrpcDelivery,
+    "jute": JuteClient,
+    "jute-delivery": JuteDelivery,
+    "jute-session": JuteSessions,
+}
+"""Of other protocols, or for one kind of work."""
 PREPARE_LIMIT_S = 120.0
 CONNECT_INTERVAL_S = 0.002
+PROBE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class LoadTask:
     workload: Workload
     turn: int
     seconds: float
+    client: str
 
 
 @dataclass(frozen=True)
@@ -67,9 +81,20 @@ class Generator:
     ) -> None:
         self._end()
 
-    def load(self, address: str, workload: Workload, turn: int, seconds: float) -> Sample:
-        """Plays a turn; raises BenchError if it fails or its answers are wrong."""
-        sample = self._ask(LoadTask(address, workload, turn, seconds), seconds + GRACE_S + PREPARE_LIMIT_S)
+    @property
+    def pid(self) -> int:
+        """The process that makes the load."""
+        self._connected()
+        assert self._worker is not None
+        process_id = self._worker[0].pid
+        assert process_id is not None, "it was started"
+        return process_id
+
+    def load(self, address: str, workload: Workload, turn: int, seconds: float, client: str | None = None) -> Sample:
+        """Plays a turn, with another client if one is named; raises BenchError if it fails or its answers are wrong."""
+        sample = self._ask(
+            LoadTask(address, workload, turn, seconds, client or self._client), seconds + GRACE_S + PREPARE_LIMIT_S
+        )
         assert isinstance(sample, dict)
         return sample
 
@@ -98,7 +123,7 @@ class Generator:
         if self._worker is None:
             context = multiprocessing.get_context("spawn")
             pipe, remote = context.Pipe()
-            process = context.Process(target=_serve, args=(remote, self._client), name="load-generator", daemon=True)
+            process = context.Process(target=_serve, args=(remote,), name="load-generator", daemon=True)
             process.start()
             remote.close()
             self._worker = (process, pipe)
@@ -114,7 +139,7 @@ class Generator:
         process.join()
 
 
-def _serve(pipe: Connection, client: str) -> None:
+def _serve(pipe: Connection) -> None:
     """The process: one task after the other until the parent goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -123,15 +148,15 @@ def _serve(pipe: Connection, client: str) -> None:
         except EOFError:
             return
         try:
-            pipe.send(_probe(task) if isinstance(task, ProbeTask) else _load(task, client))
+            pipe.send(_probe(task) if isinstance(task, ProbeTask) else _load(task))
         except BenchError as error:
             pipe.send(Failed(str(error)))
 
 
-def _load(task: LoadTask, client_name: str) -> Sample:
+def _load(task: LoadTask) -> Sample:
     try:
-        client = CLIENTS[client_name](task.address)
-    except OSError as error:
+        client = {**CLIENTS, **SPECIAL_CLIENTS}[task.client](task.address)
+    except (OSError, JuteError) as error:
         raise BenchError(f"{task.address} cannot be reached: {error}") from error
     try:
         return play(client, task.workload, task.turn, task.seconds)
@@ -146,12 +171,26 @@ def _probe(task: ProbeTask) -> bool:
         if time.monotonic() > deadline_s:
             return False
         time.sleep(CONNECT_INTERVAL_S)
+    if not task.probe.method:
+        return _answers(task)
     with grpc.insecure_channel(task.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         call: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(task.probe.method, None, None)
         try:
             return bool(list(call(task.probe.request, timeout=task.seconds)))
         except grpc.RpcError:
             return False
+
+
+def _answers(task: ProbeTask) -> bool:
+    """Whether what is expected comes back over a plain connection."""
+    host, _, port = task.address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=task.seconds) as connection:
+            connection.sendall(task.probe.request)
+            answer = connection.recv(PROBE_BYTES)
+            return answer.startswith(task.probe.answer)
+    except OSError:
+        return False
 
 
 def _accepts(address: str) -> bool:

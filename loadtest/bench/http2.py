@@ -13,18 +13,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+REFUSED_STREAM = (7).to_bytes(4, "big")
+"""With it a server resets a stream that it has done nothing of."""
 DATA, HEADERS, RESET, SETTINGS, PING, GO_AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 ACKNOWLEDGED = END_STREAM = 0x1
 END_HEADERS = 0x4
 PADDED = 0x8
-HEADER_TABLE_SIZE, INITIAL_WINDOW, FRAME_BYTES_MAX = 1, 4, 5
+HEADER_TABLE_SIZE, CONCURRENT_STREAMS_MAX, INITIAL_WINDOW, FRAME_BYTES_MAX = 1, 3, 4, 5
 DEFAULT_WINDOW = 65_535
 DEFAULT_FRAME_BYTES_MAX = 16_384
 WINDOW_MAX = 2**31 - 1
+STREAMS_MAX = 2**31 - 1
+"""Of a server that names no bound."""
 FRAME_HEADER_BYTES = 9
 MESSAGE_HEADER_BYTES = 5
 SHORT_BYTES_MAX = 126
 STATIC_TABLE_ENTRIES = 61
+TABLE_ENTRIES_MAX = 40
+"""So many of our short entries fit a server's table, and a reference to any is one byte."""
 ADD_TO_TABLE, REFERENCE = 0x40, 0x80
 
 
@@ -100,9 +106,9 @@ def introducing_block(fields: Sequence[tuple[str, str]]) -> bytes:
     return b"".join(bytes([ADD_TO_TABLE]) + _short_text(name) + _short_text(value) for name, value in fields)
 
 
-def referring_block(count: int) -> bytes:
-    """The same headers once more: references to the last entries of the table, the oldest first."""
-    newest = STATIC_TABLE_ENTRIES + 1
+def referring_block(count: int, later: int = 0) -> bytes:
+    """The same headers once more: references to entries of the table, the oldest first; `later` came after them."""
+    newest = STATIC_TABLE_ENTRIES + 1 + later
     return bytes(REFERENCE | (newest + place) for place in reversed(range(count)))
 
 

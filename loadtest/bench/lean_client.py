@@ -3,11 +3,12 @@
 grpcio's public interface passes every message between two or three threads, at 130 to 450 microseconds of
 processor time. That is more than the measured servers need, so with it one measures mostly the client. This
 one costs 10 to 100, and it waits for nothing but the server. It is no gRPC client for anything else: it
-trusts its server, knows one kind of headers per connection, and cannot tell a status (`--client sync` can).
+trusts its server, knows few kinds of headers per connection, and cannot tell a status (`--client sync` can).
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -65,29 +66,31 @@ class LeanClient:
 
     def calls(self, exchange: Exchange) -> None:
         connection = self._connection
-        outstanding: list[Stream] = []
+        outstanding = 0
         good_trailers: bytes | None = None
         try:
             while True:
-                while len(outstanding) < exchange.workload.window:
+                while outstanding < exchange.workload.window:
                     now_s = time.perf_counter()
                     request = exchange.next_request(now_s)
                     if request is None:
                         break
-                    stream = connection.open(exchange.workload.method, ())
+                    stream = connection.open(next(exchange.methods), ())
                     stream.started_s = now_s
                     connection.send(stream, http2.message(request), ends=True)
-                    outstanding.append(stream)
+                    outstanding += 1
                 if not outstanding:
                     return
                 connection.exchange_bytes()
                 now_s = time.perf_counter()
-                for stream in [each for each in outstanding if each.trailers is not None]:
+                if connection.take_turned_away():
+                    raise ConversationError("the server takes fewer calls at a time than the window has")
+                for stream in connection.take_ended():
                     good_trailers = good_trailers or stream.trailers
                     if stream.trailers != good_trailers:
                         raise ConversationError("a call ended with another status than those before it")
                     exchange.answered(stream.started_s, now_s, http2.read_messages(stream.incoming))
-                    outstanding.remove(stream)
+                    outstanding -= 1
         except (ConversationError, OSError, ValueError) as error:
             exchange.fail(_text(error))
 
@@ -129,11 +132,28 @@ class Connection:
         self._initial_window = http2.DEFAULT_WINDOW
         self._frame_bytes_max = http2.DEFAULT_FRAME_BYTES_MAX
         self._unacknowledged = 0
+        self._streams_max = http2.STREAMS_MAX
+        self._has_settings = False
         self._streams: dict[int, Stream] = {}
+        self._waiting: dict[int, Stream] = {}
+        """Those whose requests the windows hold up: few, however many calls are unanswered."""
+        self._ended: list[Stream] = []
+        self._turned_away: list[Stream] = []
         self._next_number = 1
-        self._known_headers: tuple[tuple[str, str], ...] = ()
+        self._known_headers: dict[tuple[tuple[str, str], ...], int] = {}
+        self._table_entries = 0
         more = http2.window_update(0, http2.WINDOW_MAX - http2.DEFAULT_WINDOW)
         self._frames: list[bytes] = [http2.PREFACE, http2.settings_frame(SETTINGS), more]
+
+    def await_settings(self) -> None:
+        """Returns when the server has said what it bounds, which it does before all else."""
+        while not self._has_settings:
+            self.exchange_bytes()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the server takes one more call beside those that are open."""
+        return len(self._streams) < self._streams_max
 
     def open(self, method: str, metadata: tuple[tuple[str, str], ...]) -> Stream:
         """Starts a call; nothing is sent before `exchange_bytes`."""
@@ -152,15 +172,40 @@ class Connection:
 
     def exchange_bytes(self) -> None:
         """Sends what may be sent, waits for something to come, and takes it."""
-        if self._frames:
-            self._socket.sendall(b"".join(self._frames))
-            self._frames.clear()
+        self.flush()
+        self._receive()
+
+    def receive_within(self, seconds: float) -> None:
+        """Takes what comes at first within the time, which may be nothing."""
+        self.flush()
+        readable, _, _ = select.select([self._socket], [], [], seconds)
+        if readable:
+            self._receive()
+
+    def _receive(self) -> None:
         data = self._socket.recv(RECEIVE_BYTES)
         if not data:
             raise ConversationError("the server closed the connection")
         frames, self._rest = http2.read_frames(self._rest + data)
         for each in frames:
             self._take(each)
+
+    def take_ended(self) -> list[Stream]:
+        """The calls that have ended since they were last asked for."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def take_turned_away(self) -> list[Stream]:
+        """The calls that the server has done nothing of, and that may be made again: it counts one that has just ended
+        for a moment longer than the client does."""
+        turned_away, self._turned_away = self._turned_away, []
+        return turned_away
+
+    def flush(self) -> None:
+        """Sends what may be sent."""
+        if self._frames:
+            self._socket.sendall(b"".join(self._frames))
+            self._frames.clear()
 
     def close(self) -> None:
         """Ends the connection."""
@@ -176,10 +221,11 @@ class Connection:
             ("content-type", "application/grpc"),
             *metadata,
         )
-        if self._known_headers:
-            assert headers == self._known_headers, "one connection is for one kind of calls"
-            return http2.referring_block(len(headers))
-        self._known_headers = headers
+        if headers in self._known_headers:
+            return http2.referring_block(len(headers), self._table_entries - self._known_headers[headers])
+        self._table_entries += len(headers)
+        assert self._table_entries <= http2.TABLE_ENTRIES_MAX, "one connection is for few kinds of calls"
+        self._known_headers[headers] = self._table_entries
         return http2.introducing_block(headers)
 
     def _cut_frames(self, stream: Stream) -> None:
@@ -187,6 +233,7 @@ class Connection:
         while stream.outgoing or stream.ends_after_sending:
             size = min(len(stream.outgoing), stream.window, self._window, self._frame_bytes_max)
             if stream.outgoing and size <= 0:
+                self._waiting[stream.number] = stream
                 return
             piece = bytes(stream.outgoing[:size])
             del stream.outgoing[:size]
@@ -197,6 +244,7 @@ class Connection:
             self._frames.append(http2.frame(http2.DATA, flags, stream.number, piece))
             if is_last:
                 stream.ends_after_sending = False
+        self._waiting.pop(stream.number, None)
 
     def _take(self, each: http2.Frame) -> None:
         stream = self._streams.get(each.stream)
@@ -211,14 +259,22 @@ class Connection:
             self._frames.append(http2.frame(http2.PING, http2.ACKNOWLEDGED, 0, each.payload))
         elif each.kind == http2.WINDOW_UPDATE:
             self._widen(stream, each)
+        elif each.kind == http2.RESET and stream is not None and each.payload == http2.REFUSED_STREAM:
+            del self._streams[stream.number]
+            self._waiting.pop(stream.number, None)
+            self._turned_away.append(stream)
         elif each.kind == http2.GO_AWAY or (each.kind == http2.RESET and stream is not None):
             raise ConversationError("the server broke the stream or the connection off")
         if stream is not None and each.kind in (http2.DATA, http2.HEADERS) and each.flags & http2.END_STREAM:
             stream.trailers = each.payload if each.kind == http2.HEADERS else b""
             del self._streams[stream.number]
+            self._waiting.pop(stream.number, None)
+            self._ended.append(stream)
 
     def _adopt(self, settings: dict[int, int]) -> None:
         self._frame_bytes_max = settings.get(http2.FRAME_BYTES_MAX, self._frame_bytes_max)
+        self._has_settings = True
+        self._streams_max = settings.get(http2.CONCURRENT_STREAMS_MAX, self._streams_max)
         widened = settings.get(http2.INITIAL_WINDOW, self._initial_window) - self._initial_window
         self._initial_window += widened
         self._frames.append(http2.frame(http2.SETTINGS, http2.ACKNOWLEDGED, 0, b""))
@@ -232,9 +288,8 @@ class Connection:
             self._window += increment
         elif stream is not None:
             stream.window += increment
-        for waiting in self._streams.values():
-            if waiting.outgoing:
-                self._cut_frames(waiting)
+        for waiting in list(self._waiting.values()):
+            self._cut_frames(waiting)
 
     def _replenish(self, stream: Stream, size: int) -> None:
         """Gives back what was received long before the server's windows, the greatest there are, run out."""

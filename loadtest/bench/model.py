@@ -81,6 +81,22 @@ class Turn:
         assert self.seconds > 0
 
 
+@dataclass(frozen=True)
+class Axis:
+    """What grows along the lines of a group that make a curve."""
+
+    label: str
+    is_log: bool = True
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a line stands on its group's axis; lines of one series are joined."""
+
+    series: str
+    at: float
+
+
 def nothing_to_prepare(_subject: Any) -> None:
     """The preparation of a line that needs none."""
 
@@ -99,6 +115,7 @@ class Line(Generic[Subject]):
     measure: Callable[[Subject, Turn], Sample]
     prepare: Callable[[Subject], None] = nothing_to_prepare
     is_slow: bool = False
+    point: Point | None = None
 
     def __post_init__(self) -> None:
         assert self.metrics, self.name

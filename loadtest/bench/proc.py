@@ -14,6 +14,8 @@ KIB = 1024
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 SAMPLE_INTERVAL_S = 0.01
 STOPPED = "T"
+BLOCK_BYTES = 512
+"""Of `st_blocks`, on any file system."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,20 @@ def memory_of(root: int, *, with_shares: bool = True) -> Memory:
     return total
 
 
+def cpu_seconds_by_process(root: int) -> dict[int, float]:
+    """The processor time of each living process of a tree, with that of its children that have ended."""
+    stats = ((process, _read(PROC / str(process) / "stat")) for process in process_tree(root))
+    return {process: parse_cpu_ticks(stat) / TICKS_PER_SECOND for process, stat in stats if stat}
+
+
+def disk_bytes_of(folder: Path) -> int:
+    """What the files below a folder take on the disk."""
+    return sum(path.stat().st_blocks * BLOCK_BYTES for path in folder.rglob("*") if path.is_file())
+
+
 def cpu_seconds_of(root: int) -> float:
     """The processor time that a process and its living descendants have used."""
-    stats = (_read(PROC / str(process) / "stat") for process in process_tree(root))
-    return sum(parse_cpu_ticks(stat) for stat in stats if stat) / TICKS_PER_SECOND
+    return sum(cpu_seconds_by_process(root).values())
 
 
 @dataclass(frozen=True)

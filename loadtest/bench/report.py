@@ -1,8 +1,9 @@
-"""The result of a run, and its one JSON schema, `tidemark-bench/1`.
+"""The result of a run, and its one JSON schema, `tidemark-bench/2`.
 
 ```
 {"schema", "started_at", "duration_s", "command", "plan": {...}, "machine": {...}, "versions": {...},
- "rows": [{"group", "line", "metric", "title", "unit", "better",
+ "groups": {GROUP: {"title", "axis": {"label", "is_log"} or null}},
+ "rows": [{"group", "line", "metric", "title", "unit", "better", "point": {"series", "at"} or null,
            "figures": {SIDE: {"repeats": [...], "value", "spread", "details": {...}}},
            "checks": [{"kind": "at-least", "of", "floor", "goal", "ratio", "verdict"}
                       or {"kind": "at-most", "bound", "value", "verdict"}]}],
@@ -12,21 +13,22 @@
 processes outside of the run: where it is not near 0, figures are low and spreads wide. The first side of
 `figures` is ours. `value` is the median of the repeats, or their worst for a metric such as the longest
 wait; `spread` is (greatest - least) / median. A derived row has no repeats. `ratio` is 1.0 when equal and
-more when ours is better, whichever way the unit points.
+more when ours is better, whichever way the unit points. Lines of a group with an axis are points of curves.
+`stored` reads it back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from loadtest.bench.bench import Group
 from loadtest.bench.figures import Verdict, judge, summarize
-from loadtest.bench.model import AtLeast, Better, Check, Derived, Figure, Line, Lookup, Sample
+from loadtest.bench.model import AtLeast, Axis, Better, Check, Derived, Figure, Line, Lookup, Point, Sample
 
-SCHEMA = "tidemark-bench/1"
+SCHEMA = "tidemark-bench/2"
 DERIVED_GROUP = "derived"
 OTHERS_SHARE = "others_cpu_share"
 
@@ -44,11 +46,17 @@ class Row:
     better: Better
     figures: Mapping[str, Figure]
     verdicts: tuple[Verdict, ...]
+    point: Point | None = None
 
     @property
     def name(self) -> str:
         """Group and line, as `--only` gives them."""
         return f"{self.group}/{self.line}"
+
+    @property
+    def full_title(self) -> str:
+        """The line's title and the metric's label, as people read them."""
+        return " ".join(filter(None, (self.title, self.label))).rstrip(",")
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Report:
     machine: Mapping[str, Any]
     versions: Mapping[str, str]
     titles: dict[str, str] = field(default_factory=dict)
+    axes: dict[str, Axis] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     duration_s: float = 0.0
@@ -93,10 +102,14 @@ class Report:
             "plan": dict(self.plan),
             "machine": dict(self.machine),
             "versions": dict(self.versions),
+            "groups": {name: {"title": title, "axis": self._axis(name)} for name, title in self.titles.items()},
             "rows": [_row_as_json(row) for row in self.rows],
             "failures": [{"group": f.group, "line": f.line, "error": f.error} for f in self.failures],
             "others_cpu_share": round(self.others_share(), 4),
         }
+
+    def _axis(self, group: str) -> dict[str, Any] | None:
+        return asdict(self.axes[group]) if group in self.axes else None
 
 
 def rows_of(group: Group[Any], line: Line[Any], samples: Mapping[str, list[Sample]]) -> list[Row]:
@@ -117,6 +130,7 @@ def rows_of(group: Group[Any], line: Line[Any], samples: Mapping[str, list[Sampl
                 metric.better,
                 figures,
                 verdicts,
+                line.point,
             )
         )
     return rows
@@ -153,9 +167,10 @@ def _row_as_json(row: Row) -> dict[str, Any]:
         "group": row.group,
         "line": row.line,
         "metric": row.metric,
-        "title": " ".join(filter(None, (row.title, row.label))),
+        "title": row.full_title,
         "unit": row.unit,
         "better": row.better.value,
+        "point": None if row.point is None else asdict(row.point),
         "figures": {side: _figure_as_json(figure) for side, figure in row.figures.items()},
         "checks": [_verdict_as_json(verdict) for verdict in row.verdicts],
     }

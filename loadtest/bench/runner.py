@@ -64,6 +64,8 @@ class Runner:
         )
         for group, lines in work:
             self._report.titles[group.name] = group.title
+            if group.axis is not None:
+                self._report.axes[group.name] = group.axis
             self._progress.note(f"{group.title}")
             try:
                 with group.open(self._bench) as subjects:

@@ -46,13 +46,14 @@ class Program:
     probe: Probe
 
 
-def tidemark() -> Program:
-    """Our metastore, one process and one shard, synced, as it comes."""
+def tidemark(shards: int = 1, workers: int = 1) -> Program:
+    """Our metastore, one process and one shard unless more are asked for, synced, as it comes."""
 
     def command(address: str, metrics_address: str, folder: Path) -> list[str]:
         python = [sys.executable, "-m", "metastore.commandline", "metastore"]
         addresses = ["--public-addr", address, "--metrics-addr", metrics_address]
-        return [*python, *addresses, "--data-dir", str(folder / "data")]
+        division = ["--shards", str(shards), "--workers", str(workers)] if (shards, workers) != (1, 1) else []
+        return [*python, *addresses, *division, "--data-dir", str(folder / "data")]
 
     return Program("tidemark", command, STORE_PROBE)
 
@@ -92,6 +93,7 @@ class Server:
     def __init__(self, program: Program, folder: Path, generator: Generator) -> None:
         port, metrics_port = free_ports(2)
         self.side = program.side
+        self.folder = folder
         self.address = f"{LOOPBACK}:{port}"
         self._program = program
         self._command = program.command(self.address, f"{LOOPBACK}:{metrics_port}", folder)

@@ -12,6 +12,8 @@ SCAN_RECORDS = 100_000
 VALUE_BYTES = 128
 SPARK_ROWS = 5_000_000
 QUICK_SPARK_ROWS = 200_000
+CURVE_RECORDS = 1_000_000
+QUICK_CURVE_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,5 +46,11 @@ class Settings:
     programs: tuple[Program, ...]
     directory: Path
     client: str
+    oxia_binary: Path | None = None
+    """Of the second program, if there is one."""
+    peers: tuple[Program, ...] = ()
+    """An etcd and a ZooKeeper, where the work of peers is asked for."""
+    curve_records: int | None = None
+    """The most records of a curve, where curves are asked for."""
     spark_rows: int = SPARK_ROWS
     """Operation records that the lines of Spark read."""

@@ -36,11 +36,11 @@ class Store:
             self.server.settle()
         self.records = records
 
-    def load(self, workload: Workload, turn: Turn) -> Sample:
+    def load(self, workload: Workload, turn: Turn, client: str | None = None) -> Sample:
         """One turn of a workload, with what it cost the server."""
         with self.server.awake():
             before_s = proc.cpu_seconds_of(self.server.pid)
-            sample = self.generator.load(self.server.address, workload, turn.number, turn.seconds)
+            sample = self.generator.load(self.server.address, workload, turn.number, turn.seconds, client)
             cpu_s = proc.cpu_seconds_of(self.server.pid) - before_s
         return {**sample, "server_cpu_us": cpu_s / sample["requests"] * 1e6}
 

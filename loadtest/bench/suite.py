@@ -7,8 +7,11 @@ from typing import Any
 
 from loadtest.bench import (
     client_lines,
+    curve_sizes,
+    curve_wire,
     engine_lines,
     limit_lines,
+    spark_audit_lines,
     spark_lines,
     store_lines,
     topic_lines,
@@ -18,6 +21,7 @@ from loadtest.bench import (
 )
 from loadtest.bench.bench import Group
 from loadtest.bench.model import AtMost, Better, Derived, Lookup
+from loadtest.bench.peers import lines as peer_lines
 from loadtest.bench.settings import Settings
 
 SINGLE_PUT_LIMIT = 2.0
@@ -31,12 +35,19 @@ MODULES = (
     txn_lines,
     topic_lines,
     spark_lines,
+    spark_audit_lines,
 )
 
 
 def all_groups(settings: Settings) -> Sequence[Group[Any]]:
     """All groups, in the order in which they run."""
-    return [group for module in MODULES for group in module.groups(settings)]
+    return [group for module in _modules(settings) for group in module.groups(settings)]
+
+
+def _modules(settings: Settings) -> Sequence[Any]:
+    if settings.peers:
+        return (limit_lines, peer_lines)
+    return MODULES if settings.curve_records is None else (limit_lines, curve_wire, curve_sizes)
 
 
 def all_derived(settings: Settings) -> Sequence[Derived]:
@@ -49,6 +60,10 @@ def all_derived(settings: Settings) -> Sequence[Derived]:
         _put_to_limit,
         (AtMost(SINGLE_PUT_LIMIT),),
     )
+    if settings.peers:
+        return peer_lines.derived(settings)
+    if settings.curve_records is not None:
+        return curve_wire.derived(settings)
     modules = (store_lines, watch_lines, txn_lines, topic_lines, spark_lines)
     return [single_put, *(each for module in modules for each in module.derived(settings))]
 

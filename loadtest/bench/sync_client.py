@@ -64,15 +64,15 @@ class SyncClient:
         self._channel.close()
 
     def _call_often(self, exchange: Exchange, lock: threading.Lock) -> None:
-        method: grpc.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
-            exchange.workload.method, None, None
-        )
+        calls: dict[str, grpc.UnaryStreamMultiCallable[bytes, bytes]] = {}
         while True:
             with lock:
                 started_s = time.perf_counter()
                 request = exchange.next_request(started_s)
+                name = next(exchange.methods)
             if request is None:
                 return
+            method = calls.setdefault(name, self._channel.unary_stream(name, None, None))
             try:
                 answer = list(method(request, timeout=exchange.deadline_s()))
             except grpc.RpcError as error:

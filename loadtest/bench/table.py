@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from loadtest.bench.comparison import Change, Word
 from loadtest.bench.figures import Verdict
 from loadtest.bench.model import AtLeast
 from loadtest.bench.report import DERIVED_GROUP, Report, Row
@@ -30,7 +32,7 @@ def row_summary(row: Row) -> str:
     """One line for the progress."""
     figures = ", ".join(f"{side} {format_value(figure.value)}" for side, figure in row.figures.items())
     verdicts = ", ".join(_requirement(verdict) + " " + verdict.word for verdict in row.verdicts)
-    return f"{_title(row)}: {figures} {row.unit}" + (f" ({verdicts})" if verdicts else "")
+    return f"{row.full_title}: {figures} {row.unit}" + (f" ({verdicts})" if verdicts else "")
 
 
 def render(report: Report) -> str:
@@ -47,6 +49,34 @@ def render(report: Report) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def render_changes(source: str, before: Report, machine: Mapping[str, Any], changes: Sequence[Change]) -> str:
+    """What became better or worse since a stored run."""
+    counts = {word: sum(change.word is word for change in changes) for word in Word}
+    told = ", ".join(f"{count} {word.value}" for word, count in counts.items())
+    elsewhere = "" if _is_same(before.machine, machine) else ", which was another machine"
+    title = f"Against {source} of {before.started_at}{elsewhere}\n  {told} (beyond the repeats of both)"
+    moved = [change for change in changes if change.word is not Word.SAME]
+    if not moved:
+        return title
+    lines = [["line", "held", "before", "now", "times", ""]]
+    lines += [
+        [
+            change.title,
+            change.to,
+            format_value(change.before.middle),
+            format_value(change.after.middle),
+            format_value(change.factor),
+            change.word.value,
+        ]
+        for change in moved
+    ]
+    return f"{title}\n{_aligned(lines, left=(0, 1, 5))}"
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in {*one, *other} - {"load_at_start"})
+
+
 def _group_table(rows: Sequence[Row]) -> str:
     sides = list(dict.fromkeys(side for row in rows for side in row.figures))
     judged = any(row.verdicts for row in rows)
@@ -55,17 +85,13 @@ def _group_table(rows: Sequence[Row]) -> str:
     lines = [header]
     for row in rows:
         figures = [row.figures.get(side) for side in sides]
-        cells = [_title(row), row.unit]
+        cells = [row.full_title, row.unit]
         for figure in figures:
             value, spread = (format_value(figure.value), f"{figure.spread:.0%}") if figure else (ABSENT, "")
             cells += [value, spread if figure and len(figure.repeats) > 1 else ""]
         lines.append(cells + (_verdict_cells(row.verdicts[0]) if row.verdicts else []))
         lines += [[""] * len(cells) + _verdict_cells(verdict) for verdict in row.verdicts[1:]]
     return _aligned(lines, left=(0, 1, 2 + 2 * len(sides), 4 + 2 * len(sides)))
-
-
-def _title(row: Row) -> str:
-    return " ".join(filter(None, (row.title, row.label)))
 
 
 def _requirement(verdict: Verdict) -> str:

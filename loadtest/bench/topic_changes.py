@@ -93,11 +93,10 @@ class Changing(Application):
         tasks = [asyncio.create_task(load.run()) for load in loads]
         try:
             await self._have_confirmed(loads)  # streams are opened
-            await self._reset(loads)
-            began_s = time.perf_counter()
+            self._reset(loads)
             await asyncio.sleep(2 * SETTLED_S)
             calm = [1000 * load.longest_s for load in loads]
-            await self._reset(loads)
+            self._reset(loads)
             began_s = time.perf_counter()
             state = await self.client.topics.split(topic, 0)
             call_ms = 1000 * (time.perf_counter() - began_s)
@@ -115,7 +114,7 @@ class Changing(Application):
         return calm, [1000 * load.longest_s for load in loads], call_ms
 
     @staticmethod
-    async def _reset(loads: list[Pauses]) -> None:
+    def _reset(loads: list[Pauses]) -> None:
         for load in loads:
             load.longest_s = 0.0
 

@@ -71,7 +71,7 @@ def group(topics: int, idle_s: float) -> Group[Crowd]:
         f"topics-{topics}",
         f"{topics:,} topics:",
         (
-            Metric("created", "created and led, one after the other", "topics/s", Better.HIGHER),
+            Metric("created", f"created and led, {CREATED_AT_ONCE} at a time", "topics/s", Better.HIGHER),
             Metric("memory_kib", "broker's private memory for each", "KiB", Better.LOWER),
             Metric("broker_percent", "broker, idle", "% of a processor", Better.LOWER, idle),
             Metric("store_percent", "metastore, idle", "% of a processor", Better.LOWER, idle),

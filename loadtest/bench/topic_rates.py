@@ -28,7 +28,11 @@ TOPIC, SEGMENT = "topic", "segments"
 COUNTS = (1, 2, 4, 8)
 PLAIN, BATCHED = 1, 1_000
 """Messages in one entry, at most."""
-FLOOR = 0.5
+PUBLISH_FLOOR, CONSUME_FLOOR = 0.5, 0.7
+PENDING = 10_000
+"""Messages that are not confirmed, over all segments, on either side."""
+AHEAD = 1_000
+"""Entries that come ahead of being asked for, over all segments, on either side."""
 LOOK_EVERY = 100
 """Sends between two looks at the clock, after which others have their turn."""
 RECEIVE_MAX = 1_000
@@ -221,29 +225,30 @@ class TopicSide(Side):
 
     async def _open_outlets(self, place: str, segments: int, batch: int) -> Sequence[Outlet]:
         await self.client.topics.create(place, segments=segments)
-        return [await self.client.producer(place, options=ProducerOptions(batch_messages_max=batch))]
+        options = ProducerOptions(batch_messages_max=batch, pending_messages_max=PENDING)
+        return [await self.client.producer(place, options=options)]
 
     def _openings(self, place: str, segments: int, subscription: str) -> Sequence[Awaitable[Inlet]]:
-        return [self.client.stream_consumer(place, subscription, start=EARLIEST)]
+        return [self.client.stream_consumer(place, subscription, start=EARLIEST, buffer_entries=AHEAD)]
 
 
 class SegmentSide(Side):
     """A producer and a consumer for each of so many segments."""
 
     async def _open_outlets(self, place: str, segments: int, batch: int) -> Sequence[Outlet]:
-        options = SegmentProducerOptions(batch_messages_max=batch)
+        options = SegmentProducerOptions(batch_messages_max=batch, pending_messages_max=PENDING // segments)
         return [await self.client.segment_producer(f"{place}-{n}", options=options) for n in range(segments)]
 
     def _openings(self, place: str, segments: int, subscription: str) -> Sequence[Awaitable[Inlet]]:
         names = [f"{place}-{number}" for number in range(segments)]
-        return [self.client.segment_consumer(each, subscription, start=EARLIEST) for each in names]
+        ahead = AHEAD // segments
+        return [self.client.segment_consumer(each, subscription, start=EARLIEST, prefetch=ahead) for each in names]
 
 
 def _place(segments: int, batch: int) -> str:
     return f"{'plain' if batch == PLAIN else 'batched'}-{segments}"
 
 
-RATE = Metric("rate", "", "messages/s", Better.HIGHER, (AtLeast(SEGMENT, FLOOR),))
 EACH = Metric("rate_per_segment", "of each segment", "messages/s", Better.HIGHER)
 
 
@@ -252,17 +257,23 @@ def name(verb: str, segments: int, batch: int) -> str:
     return f"{verb}-{_place(segments, batch)}"
 
 
+def rate(floor: float) -> Metric:
+    """Held to what bare segments do."""
+    return Metric("rate", "", "messages/s", Better.HIGHER, (AtLeast(SEGMENT, floor),))
+
+
 def group(messages: int, counts: Sequence[int]) -> Group[Side]:
     """The group of these lines."""
     lines = []
     for batch, segments in itertools.product((PLAIN, BATCHED), counts):
         how = f"{'one by one' if batch == PLAIN else 'batched'}, {segments} segment{'s' * (segments > 1)}"
-        with_each = (RATE,) if segments == 1 else (RATE, EACH)
+        each = (EACH,) if segments > 1 else ()
+        sent, received = (rate(PUBLISH_FLOOR), *each), (rate(CONSUME_FLOOR), *each)
         work: dict[str, Any] = {"segments": segments, "batch": batch}
         sending, receiving = partial(Side.publish, **work), partial(Side.consume, **work)
-        lines.append(Line(name("publish", segments, batch), f"publish {how}", with_each, sending))
+        lines.append(Line(name("publish", segments, batch), f"publish {how}", sent, sending))
         filling = partial(Side.fill, **work)
-        lines.append(Line(name("consume", segments, batch), f"consume {how}", with_each, receiving, filling))
+        lines.append(Line(name("consume", segments, batch), f"consume {how}", received, receiving, filling))
     title = f"Messages of {VALUE_BYTES} bytes through a topic's producer and consumer, and through bare segments"
     return Group(GROUP, title, (TOPIC, SEGMENT), lines, partial(_open, messages=messages))
 

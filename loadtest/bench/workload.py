@@ -24,6 +24,7 @@ VALUE_BYTES = 128
 RECORDS_PER_FOLDER = 1_000
 RECORDS_MAX = 99_999 * RECORDS_PER_FOLDER
 POOL_OPERATIONS = 200_000
+POOL_BYTES = 64 * 1024 * 1024
 STARTING_PLACES = 8
 FILL_BATCH = 1_000
 INDEX_NAME = b"by-state"
@@ -36,10 +37,12 @@ Requests = Iterator[bytes]
 
 @dataclass(frozen=True)
 class Probe:
-    """A small request that a server answers once it serves."""
+    """A small request that a server answers once it serves; without a method, bytes over a plain connection."""
 
     method: str
     request: bytes
+    answer: bytes = b""
+    """What it begins with, over a plain connection."""
 
 
 STORE_PROBE = Probe(
@@ -89,9 +92,11 @@ ALL_KEYS_END = KEY_ROOT + b"/ns-~/"
 
 
 def record_numbers(records: int, order: str) -> Sequence[int]:
-    """The numbers of a pool's records: all in order, or drawn at random; a sample if they are many."""
+    """The numbers of a pool's records, a sample if they are many: in order, shuffled, or drawn at random."""
     if order == "sorted":
         return range(min(records, POOL_OPERATIONS))
+    if order == "shuffled":
+        return random.Random(SEED).sample(range(records), k=min(records, POOL_OPERATIONS))
     assert order == "random", order
     return random.Random(SEED).choices(range(records), k=POOL_OPERATIONS)
 
@@ -105,8 +110,11 @@ def put_request(number: int, value: bytes, state: int | None) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def put_pool(records: int, order: str, index: str) -> tuple[bytes, ...]:
-    """Single puts. `index` is "none", "same" (a record keeps its entry) or "moving" (it gets another)."""
+def put_pool(records: int, order: str, index: str, value_bytes: int = VALUE_BYTES) -> tuple[bytes, ...]:
+    """Single puts. `index` is "none", "same" (a record keeps its entry) or "moving" (it gets another).
+
+    Of large values the pool has fewer: it is kept in memory.
+    """
     assert index in ("none", "same", "moving"), index
     source = random.Random(SEED + 1)
 
@@ -116,8 +124,8 @@ def put_pool(records: int, order: str, index: str) -> tuple[bytes, ...]:
         return number % STATES if index == "same" else source.randrange(STATES)
 
     return tuple(
-        put_request(number, source.randbytes(VALUE_BYTES), state_of(number))
-        for number in record_numbers(records, order)
+        put_request(number, source.randbytes(value_bytes), state_of(number))
+        for number in record_numbers(records, order)[: max(1, POOL_BYTES // value_bytes)]
     )
 
 
@@ -149,6 +157,7 @@ class Puts:
     order: str = "random"
     index: str = "none"
     is_stream: bool = True
+    value_bytes: int = VALUE_BYTES
 
     @property
     def method(self) -> str:
@@ -159,7 +168,7 @@ class Puts:
         return self.batch
 
     def requests(self, turn: int) -> Requests:
-        return batches(put_pool(self.records, self.order, self.index), self.batch, turn)
+        return batches(put_pool(self.records, self.order, self.index, self.value_bytes), self.batch, turn)
 
     def check(self, answer: Sequence[bytes]) -> None:
         check_puts(answer, self.batch)
@@ -254,6 +263,98 @@ class Listing:
         keys = [key for message in answer for key in pb.ListResponse.FromString(message).keys]
         expect("keys listed", len(keys), self.operations)
         expect_keys(keys, self.operations)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Reads and writes by turns, a call each: `reads` of the first for every write."""
+
+    read: Workload
+    write: Workload
+    reads: int
+    window: int
+    is_stream: bool = False
+    operations: int = 1
+
+    def __post_init__(self) -> None:
+        assert not self.read.is_stream
+        assert not self.write.is_stream
+        assert self.read.operations == self.write.operations == 1
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Of the requests, round and round."""
+        return (*[self.read.method] * self.reads, self.write.method)
+
+    @property
+    def method(self) -> str:
+        return self.read.method
+
+    def requests(self, turn: int) -> Requests:
+        reads, writes = self.read.requests(turn), self.write.requests(turn)
+        while True:
+            yield from itertools.islice(reads, self.reads)
+            yield next(writes)
+
+    def check(self, answer: Sequence[bytes]) -> None:
+        """A turn ends with either."""
+        try:
+            self.read.check(answer)
+        except (BenchError, ValueError):
+            self.write.check(answer)
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Creates so many sessions, or one after the other for as long as it lasts."""
+
+    timeout_ms: int
+    window: int = 1
+    count: int | None = None
+    method: str = f"{SERVICE}/CreateSession"
+    is_stream: bool = False
+    operations: int = 1
+
+    def requests(self, turn: int) -> Requests:
+        request = pb.CreateSessionRequest(
+            shard=0, session_timeout_ms=self.timeout_ms, client_identity=b"loadtest"
+        ).SerializeToString()
+        return itertools.repeat(request) if self.count is None else itertools.repeat(request, self.count)
+
+    def check(self, answer: Sequence[bytes]) -> None:
+        expect("answers", len(answer), 1)
+        if pb.CreateSessionResponse.FromString(answer[0]).session_id < 0:
+            raise BenchError("wrong answer: a session with a negative id")
+
+
+@dataclass(frozen=True)
+class Offered:
+    """Work that arrives by a schedule, whether the server keeps up or not."""
+
+    work: Workload
+    per_second: float
+
+    @property
+    def method(self) -> str:
+        return self.work.method
+
+    @property
+    def is_stream(self) -> bool:
+        return self.work.is_stream
+
+    @property
+    def window(self) -> int:
+        return self.work.window
+
+    @property
+    def operations(self) -> int:
+        return self.work.operations
+
+    def requests(self, turn: int) -> Requests:
+        return self.work.requests(turn)
+
+    def check(self, answer: Sequence[bytes]) -> None:
+        self.work.check(answer)
 
 
 @dataclass(frozen=True)

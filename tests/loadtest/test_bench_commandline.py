@@ -82,3 +82,27 @@ def test_a_run_ends_with_a_table_and_its_json(tmp_path: Path, capsys: pytest.Cap
     assert all(len(row["figures"]["limit"]["repeats"]) == 2 for row in report["rows"])
     assert report["failures"] == []
     assert {path.name for path in tmp_path.iterdir()} == {"bench.json"}
+
+
+def test_a_run_is_compared_with_another_and_written_to_the_page_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, page = tmp_path / "bench.json", tmp_path / "bench.md"
+    page.write_text("<!-- run: bench.json -->\n<!-- end of run -->\n")
+    options = ["--quick", "--only", "engine-10k/put-10", "--repeats", "1", "--directory", str(tmp_path)]
+    assert main([*options, "--json", str(target)]) == 0
+    # The pace of the machine is measured with whatever is asked for.
+    lines = {row["line"] for row in json.loads(target.read_text())["rows"]}
+    assert {"echo-unary", "fdatasync-256", "put-10"} <= lines
+    assert "put by 10" in page.read_text()
+    assert (tmp_path / "charts" / "bench-engine-10k.svg").exists()
+    capsys.readouterr()
+    assert main([*options, "--against", str(target)]) == 0
+    assert "Against bench.json of " in capsys.readouterr().out
+
+
+def test_a_stored_run_that_cannot_be_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "none.json").write_text("{}")
+    options = ["--quick", "--only", "fdatasync-256", "--repeats", "1", "--against", str(tmp_path / "none.json")]
+    assert main(options) == 2
+    assert "the schema is None" in capsys.readouterr().err

@@ -14,12 +14,12 @@ import pytest
 
 from loadtest.bench import proc
 from loadtest.bench.generator import Generator
-from loadtest.bench.machine import describe_machine, describe_versions, file_system_of, processor_name
 from loadtest.bench.model import BenchError, Turn
 from loadtest.bench.proc import Memory, PeakMemory, ProcessorUse
 from loadtest.bench.servers import Program, Server, echo, free_ports
 from loadtest.bench.store import Store
 from loadtest.bench.workload import ECHO_PROBE, Echo
+from loadtest.machine import describe_machine, describe_versions, file_system_of, processor_name
 
 PARENT = """
 import subprocess, sys
