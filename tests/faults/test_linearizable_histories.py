@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from linearizability.history import Plan, Progress, RecordingClient
 from linearizability.operations import Operation, by_key
+from linearizability.recording import CLIENTS, KILLS_PER_ROUND, OPERATIONS_PER_CLIENT, record
 from linearizability.report import violations
 from linearizability.versions import wrong_version_ids
 from support.server import ServerProcess
@@ -15,33 +13,6 @@ from support.server import ServerProcess
 ROUNDS = 3
 ROUNDS_MAX = 12
 """Further rounds are for a write to be under way at a kill, which is likely each time and never certain."""
-CLIENTS = 6
-KEYS_PER_ROUND = 4
-OPERATIONS_PER_CLIENT = 350
-KILLS_PER_ROUND = 2
-
-
-def record(server: ServerProcess, number: int) -> list[Operation]:
-    """One round: clients on a few new keys, and kills at random points of their work."""
-    keys = [b"round-%d/key-%d" % (number, key) for key in range(KEYS_PER_ROUND)]
-    progress = Progress()
-    clients = [
-        RecordingClient(server.address, Plan(client, 1000 * number + client, keys, OPERATIONS_PER_CLIENT), progress)
-        for client in range(CLIENTS)
-    ]
-    for client in clients:
-        client.start()
-    total = CLIENTS * OPERATIONS_PER_CLIENT
-    for moment in sorted(random.Random(number).sample(range(total // 10, total * 9 // 10), KILLS_PER_ROUND)):
-        progress.wait_for(moment)
-        progress.server_up.clear()  # first: whoever loses the server must wait, not try in vain
-        server.restart("kill")
-        progress.server_up.set()
-    for client in clients:
-        client.join()
-    failures = [client.failure for client in clients if client.failure is not None]
-    assert not failures, failures
-    return [operation for client in clients for operation in client.history]
 
 
 def unanswered(history: list[Operation]) -> int:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 from crash_server import SmallServer
-from watch_contract_troubles import Troubles, opener
 
 from metastore.interface import BatchKind, InvalidToken, Put, Range, TokenExpired
 from support.server import ServerProcess
 from watch_contract.line import Line
 from watch_contract.stage import Plan, Stage
 from watch_contract.tokens import offsets_of
+from watch_contract.troubles import Troubles, opener
 from watch_contract.verdict import report
 
 RUNS = int(os.environ.get("TIDEMARK_WATCH_ROUNDS", "1"))

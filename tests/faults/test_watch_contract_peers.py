@@ -7,12 +7,12 @@ import os
 from collections import Counter
 
 import pytest
-from watch_contract_troubles import Troubles, opener
 
 from peers.oxia import oxia_server
 from watch_contract.coalesced_stage import CoalescedStage
 from watch_contract.line import Line
 from watch_contract.stage import Plan
+from watch_contract.troubles import Troubles, opener
 from watch_contract.verdict import report
 
 RUNS = int(os.environ.get("TIDEMARK_WATCH_ROUNDS", "1"))

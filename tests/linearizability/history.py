@@ -30,7 +30,6 @@ from support.wire import Ended, Stream, WireClient
 
 ANSWER_WITHIN_S = 20.0
 SERVER_UP_WITHIN_S = 60.0
-STREAM_METADATA = (("shard-id", "0"), ("namespace", "default"))
 
 
 class NoAnswer(Exception):
@@ -75,6 +74,8 @@ class Plan:
     seed: int
     keys: Sequence[bytes]
     operations: int
+    shard: int = 0
+    namespace: str = "default"
 
 
 class RecordingClient(threading.Thread):
@@ -88,6 +89,7 @@ class RecordingClient(threading.Thread):
         self.failure: BaseException | None = None
         self._random = random.Random(plan.seed)
         self._wire = WireClient(address)
+        self._stream_metadata = (("shard-id", str(plan.shard)), ("namespace", plan.namespace))
         self._stream: Stream | None = None
         self._last_seen: dict[bytes, int] = {}
         progress.begin()
@@ -140,13 +142,13 @@ class RecordingClient(threading.Thread):
             return self._get(key)
         if isinstance(action, Put):
             put = pb.PutRequest(key=key, value=action.value, expected_version_id=action.expected)
-            response = self._write(pb.WriteRequest(shard=0, puts=[put])).puts[0]
+            response = self._write(pb.WriteRequest(shard=self.plan.shard, puts=[put])).puts[0]
             if response.status == pb.UNEXPECTED_VERSION_ID:
                 return Conflict()
             assert response.status == pb.OK, response
             return Stored(response.version.version_id, response.version.modifications_count)
         delete = pb.DeleteRequest(key=key, expected_version_id=action.expected)
-        status = self._write(pb.WriteRequest(shard=0, deletes=[delete])).deletes[0].status
+        status = self._write(pb.WriteRequest(shard=self.plan.shard, deletes=[delete])).deletes[0].status
         answers: dict[pb.Status.ValueType, Answer] = {
             pb.OK: Deleted(),
             pb.KEY_NOT_FOUND: Missing(),
@@ -155,7 +157,7 @@ class RecordingClient(threading.Thread):
         return answers[status]
 
     def _get(self, key: bytes) -> Answer:
-        request = pb.ReadRequest(shard=0, gets=[pb.GetRequest(key=key, include_value=True)])
+        request = pb.ReadRequest(shard=self.plan.shard, gets=[pb.GetRequest(key=key, include_value=True)])
         read: pb.ReadResponse = self._unary("Read", request)
         response = read.gets[0]
         if response.status == pb.KEY_NOT_FOUND:
@@ -169,7 +171,7 @@ class RecordingClient(threading.Thread):
             response = self._unary("Write", request)
             return response
         if self._stream is None:
-            self._stream = self._wire.open("WriteStream", metadata=STREAM_METADATA)
+            self._stream = self._wire.open("WriteStream", metadata=self._stream_metadata)
         self._stream.send(request)
         try:
             response = self._stream.next(ANSWER_WITHIN_S)

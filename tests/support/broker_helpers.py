@@ -105,12 +105,16 @@ class WireClient:
     """Calls by the names of their methods, without any help."""
 
     def __init__(
-        self, address: str, token: str | None = None, credentials: grpc.ChannelCredentials | None = None
+        self,
+        address: str,
+        token: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Sequence[tuple[str, int]] = EAGER_CHANNEL,
     ) -> None:
         self.channel = (
-            grpc.aio.insecure_channel(address, options=EAGER_CHANNEL)
+            grpc.aio.insecure_channel(address, options=options)
             if credentials is None
-            else grpc.aio.secure_channel(address, credentials, options=EAGER_CHANNEL)
+            else grpc.aio.secure_channel(address, credentials, options=options)
         )
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
 

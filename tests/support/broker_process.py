@@ -55,6 +55,11 @@ class BrokerProcess:
         """Whether there is a process, frozen or not."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
     def terminate(self) -> int:
         """SIGTERM; the exit code."""
         return self._end(signal.SIGTERM)

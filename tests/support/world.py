@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from metastore.clock import ManualClock
 from metastore.coordination import Pace
@@ -16,6 +17,7 @@ from metastore.providers.memory import MemoryData, MemoryStore, Script
 TURNS = 300
 """More turns of the event loop than anything here takes until it has to wait for something."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -68,6 +70,20 @@ class Process:
         return task
 
 
+class Threads(ThreadPoolExecutor):
+    """Threads for work that blocks, of which it is known what they have not done yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_work: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        self.at_work.add(future)
+        future.add_done_callback(self.at_work.discard)
+        return future
+
+
 class World:
     """The data that all processes share, and the passing of time."""
 
@@ -76,6 +92,7 @@ class World:
         self.data = MemoryData(shards=shards, clock=self.clock)
         self.processes: list[Process] = []
         self.tasks: list[asyncio.Task[Any]] = []
+        self._threads: list[Threads] = []
         self._lacks = lacks
 
     def process(self) -> Process:
@@ -83,8 +100,19 @@ class World:
         self.processes.append(Process(self, len(self.processes) + 1, self._lacks))
         return self.processes[-1]
 
+    def threads(self) -> Threads:
+        """Threads for something that works outside of this world's time: that stands still while they work."""
+        self._threads.append(Threads())
+        return self._threads[-1]
+
+    async def _threads_done(self) -> None:
+        while at_work := [future for each in self._threads for future in list(each.at_work)]:
+            await asyncio.gather(*map(asyncio.wrap_future, at_work), return_exceptions=True)
+            await settle()
+
     async def pass_ms(self, milliseconds: int, *, frozen: tuple[Process, ...] = ()) -> None:
         """Time passes everywhere but in frozen clocks; sessions without heartbeats end, sleepers wake."""
+        await self._threads_done()
         self.clock.advance_ms(milliseconds)
         for process in self.processes:
             if process not in frozen:

@@ -12,6 +12,7 @@ from topics_end_to_end.whole_rest import judge_dead_letters, judge_rework
 from topics_simulation.topic_checker import check_topics
 from topics_simulation.topic_lies import TopicLie
 from topics_simulation.topic_notes import Part, Reading, Shape
+from txn.model.header import TxnState
 from txn.model.position import Position
 from txn_histories.violations import Lie
 
@@ -105,3 +106,15 @@ def test_dead_letters_are_there_once() -> None:
     assert judge_dead_letters(["m1", "m2"], ["m1"]) == []
     assert judge_dead_letters(["m1", "m1"], ["m1"]) == ["m1 is 2 times among the dead letters"]
     assert judge_dead_letters([], ["m1"]) == ["m1 is not among the dead letters"]
+
+
+def test_the_trail_of_a_message_has_who_was_shown_it_and_who_acknowledged_it_and_what_became_of_that() -> None:
+    book = noted()
+    shown(book, "a", [0])
+    shown(book, "a", [1], is_acknowledged=False)
+    at = place_of(MessageId(Position(3, 0), 1))
+    book.acknowledge(TOPIC, SEGMENT, SUBSCRIPTION, {at: "m2"}, "md_0_1")
+    book.ended("md_0_1", TxnState.ABORTED, book.tick(), None)
+    first, other = (book.trail((TOPIC, SUBSCRIPTION), each).splitlines() for each in ("m1", "m2"))
+    assert [each.split("(")[0].split()[0] for each in first[1:]] == ["sighting-0", "AckCall"]
+    assert [each.split("(")[0].split()[0] for each in other[1:]] == ["sighting-0", "AckCall", "Ending"]

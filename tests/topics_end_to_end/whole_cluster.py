@@ -38,6 +38,7 @@ def _arguments(plan: WholePlan, data: Path) -> list[str]:
         *("--log", plan.log, "--data-dir", str(data), "--session-timeout-ms", str(SESSION_MS)),
         *("--scalable-topic-retention-minutes", str(plan.retention_minutes)),
         *("--scalable-topic-consumer-session-grace-period-s", "4"),
+        *("--scalable-topic-producer-claim-grace-period-s", "2"),
         *(EAGER if plan.is_eager else ("--no-scalable-topic-auto-scale-enabled",)),
     ]
 
@@ -75,9 +76,11 @@ def _names(value: bytes, broker: str) -> bool:
 class Cluster:
     """The brokers of a run."""
 
-    def __init__(self, store: MetadataStore, brokers: list[BrokerProcess]) -> None:
+    def __init__(self, store: MetadataStore, brokers: list[BrokerProcess], kill_store: Callable[[], None]) -> None:
         self.store = store
         self.brokers = brokers
+        self.kill_store = kill_store
+        """Kills the metadata service, and returns when it serves again."""
         self.moved_ms: list[int] = []
         """How long it took until others had what a broker had had that was killed or frozen."""
         self._present = Watched(store, children_of(GROUP))
@@ -128,7 +131,8 @@ async def watch_shapes(
     async with watch:
         async for batch in watch:
             if batch.kind is BatchKind.SNAPSHOT:
-                assert not batch.records, "the watch begins before there is any topic"
+                there = [each.key for each in batch.records if paths.is_topic_key(each.key) and each.value]
+                assert not there, f"the watch begins before there is any topic: {there}"
             for change in batch.changes:
                 if not paths.is_topic_key(change.key):
                     continue
@@ -142,14 +146,20 @@ async def watch_shapes(
 @asynccontextmanager
 async def clustered(plan: WholePlan) -> AsyncIterator[Cluster]:
     """A metadata service, and brokers that serve."""
+    with ServerProcess(shards=1 + plan.seed % 3) as server:
+        async with brokers_on(f"oxia://{server.address}", plan, lambda: server.restart("kill")) as cluster:
+            yield cluster
+
+
+@asynccontextmanager
+async def brokers_on(url: str, plan: WholePlan, kill_store: Callable[[], None]) -> AsyncIterator[Cluster]:
+    """Brokers that serve, on a metadata service that is there."""
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(ServerProcess(shards=1 + plan.seed % 3))
         folder = tempfile.TemporaryDirectory(prefix="tidemark-whole-", ignore_cleanup_errors=True)
         data = Path(stack.enter_context(folder))
-        url = f"oxia://{server.address}"
         brokers = [stack.enter_context(BrokerProcess(url, *_arguments(plan, data))) for _ in range(BROKERS)]
         await asyncio.gather(*(each.ready() for each in brokers))
-        cluster = Cluster(await stack.enter_async_context(await open_store(url)), brokers)
+        cluster = Cluster(await stack.enter_async_context(await open_store(url)), brokers, kill_store)
         running = asyncio.create_task(cluster.run())
         try:
             for each in brokers:

@@ -1,4 +1,4 @@
-"""Applications that receive: members of a stream, of a queue, of a namespace's stream; a reader from its checkpoint."""
+"""Applications that receive in order: members of a stream, of a namespace's stream; a reader from its checkpoint."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
-from controller.client import EARLIEST, Client
+from controller.client import EARLIEST, Client, Confirmation
 from controller.client.consumers import (
     Checkpoint,
-    DeadLetters,
     NamespaceStreamConsumer,
-    QueueConsumer,
-    QueueMessage,
-    QueueOptions,
-    RedeliveryBackoff,
     StreamConsumer,
     StreamMessage,
 )
@@ -26,9 +22,6 @@ from txn.model.errors import TxnError
 from txn.model.position import Position
 
 TAKEN_MAX = 16
-QUEUE = QueueOptions(
-    RedeliveryBackoff(50, 400), dead_letters=DeadLetters(redeliveries_max=3, subscription="undertaker")
-)
 
 Streaming = StreamConsumer | NamespaceStreamConsumer
 
@@ -40,6 +33,7 @@ class Hand:
         self._book = book
         self._subscription = subscription
         self._is_final = is_final
+        self._opened = book.tick()
         self._epoch = 0
         self._units: defaultdict[Attachment, dict[Position, str]] = defaultdict(dict)
 
@@ -54,6 +48,9 @@ class Hand:
             name,
             topic=message.topic,
             subscription=self._subscription,
+            # Whoever else had it may acknowledge it while it waits here: so it is where a broker dies, and who shares
+            # the segment comes back before the one who has its messages.
+            since=self._opened if attachment.share.buckets else None,
             is_shared=bool(attachment.share.buckets),
             is_final=self._is_final,
         )
@@ -80,6 +77,19 @@ class Hand:
                     self._book.acknowledge(attachment.topic, attachment.segment, self._subscription, units, txn)
                 )
         return calls
+
+    async def acknowledge(self, last: StreamMessage, call: Callable[[], Confirmation[None]]) -> None:
+        """All up to the last message is acknowledged by that call, or may be; if it is not, it comes again."""
+        calls = self.begin(last)
+        try:
+            await call()
+        except (TxnError, asyncio.CancelledError) as error:
+            self._book.counts[f"acks: {type(error).__name__}"] += 1
+            self._book.doubted(calls)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        else:
+            self.done(calls)
 
     def done(self, calls: list[AckCall]) -> None:
         """That was confirmed."""
@@ -174,19 +184,8 @@ class StreamMember(Member):
                 continue
             for each in messages:
                 hand.take(each)
-            await self._acknowledge(consumer, hand, messages[-1])
-
-    async def _acknowledge(self, consumer: Streaming, hand: Hand, last: StreamMessage) -> None:
-        calls = hand.begin(last)
-        try:
-            await consumer.acknowledge_cumulative(last)
-        except (TxnError, asyncio.CancelledError) as error:
-            self._book.counts[f"acks: {type(error).__name__}"] += 1
-            self._book.doubted(calls)
-            if isinstance(error, asyncio.CancelledError):
-                raise
-        else:
-            hand.done(calls)
+            last = messages[-1]
+            await hand.acknowledge(last, partial(consumer.acknowledge_cumulative, last))
 
     async def _seek(self, consumer: Streaming, hand: Hand) -> None:
         assert isinstance(consumer, StreamConsumer), "namespaces are not put elsewhere"
@@ -207,65 +206,6 @@ class StreamMember(Member):
             await self.consumer.close(leave=leave)
         elif self.consumer is not None:
             await self.consumer.close()
-
-
-def is_refused(name: str, redeliveries: int) -> bool:
-    """Whether a message is given back: some always, some the first time."""
-    number = int(name[1:])
-    return number % 23 == 0 or (number % 7 == 0 and not redeliveries)
-
-
-class QueueMember(Member):
-    """One of a queue: some messages it gives back, some of them again and again."""
-
-    def __init__(self, book: Notebook, client: Client, topic: str, subscription: str) -> None:
-        super().__init__(book, client)
-        self._topic = topic
-        self._subscription = subscription
-        self._consumer: QueueConsumer | None = None
-
-    async def _run(self) -> None:
-        opened = self._book.tick()
-        self._consumer = consumer = await self._client.queue_consumer(
-            self._topic, self._subscription, start=EARLIEST, options=QUEUE
-        )
-        while True:
-            message = await consumer.receive()
-            name, segment = message.payload.decode(), message.in_segment.segment
-            at = self._book.show(
-                (consumer, segment),
-                segment,
-                message.in_segment.id,
-                name,
-                topic=message.topic,
-                subscription=self._subscription,
-                since=opened,  # it may have been on its way since then
-                is_shared=True,
-            )
-            if is_refused(name, message.redeliveries):
-                self._book.give_back(segment, self._subscription, [at])
-                self._book.counts["given back"] += 1
-                consumer.negative_acknowledge(message)
-            else:
-                await self._acknowledge(consumer, message, at, name)
-
-    async def _acknowledge(self, consumer: QueueConsumer, message: QueueMessage, at: Position, name: str) -> None:
-        segment = message.in_segment.segment
-        call = self._book.acknowledge(message.topic, segment, self._subscription, {at: name})
-        try:
-            await consumer.acknowledge(message)
-        except (TxnError, asyncio.CancelledError) as error:
-            self._book.counts[f"acks: {type(error).__name__}"] += 1
-            self._book.give_back(segment, self._subscription, [at])
-            self._book.doubted([call])
-            if isinstance(error, asyncio.CancelledError):
-                raise
-        else:
-            self._book.acknowledged([call])
-
-    async def _close(self, leave: bool) -> None:
-        if self._consumer is not None:
-            await self._consumer.close()
 
 
 class Reader(Member):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from controller.client import MessageId, TopicMessageId, TopicSent
 from controller.layout import key_hash, segment_hash
 from topics_simulation.topic_history import TopicHistory
-from topics_simulation.topic_notes import Reading, Subscribed, TopicNotes, Written, payload
+from topics_simulation.topic_notes import Claimed, Reading, Subscribed, Timed, TopicNotes, Written, payload
 from txn.model.header import TxnState
 from txn.model.position import Position
 from txn.segment.bell import Bell
@@ -83,20 +83,28 @@ class Notebook:
     """Of segments."""
     _met: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By message: the segments in which somebody met it."""
+    _due_ms: dict[str, int] = field(default_factory=dict)
+    """Of delayed messages: their time."""
     _next_number: Callable[[], int] = field(default_factory=lambda: itertools.count(1).__next__)
 
     # -- sending
 
-    def want(self, topic: str, key: str, hash: int, producer: str, number: int, txn: str | None = None) -> Written:
-        """Somebody is about to send a message."""
+    def want(
+        self, topic: str, key: str, hash: int, producer: str, number: int, txn: str | None = None, due_ms: int = 0
+    ) -> Written:
+        """Somebody is about to send a message; queues are not to have it before that time."""
         name = f"m{self._next_number()}"
+        if due_ms:
+            self._due_ms[name] = due_ms
         written = Written(name, topic, key, hash, producer, number, txn)
         self.topics.written.append(written)
         return written
 
-    def want_keyed(self, topic: str, key: str, producer: str, number: int, txn: str | None = None) -> Written:
+    def want_keyed(
+        self, topic: str, key: str, producer: str, number: int, txn: str | None = None, due_ms: int = 0
+    ) -> Written:
         """The same of a message with a key."""
-        return self.want(topic, key, segment_hash(key_hash(key)), producer, number, txn)
+        return self.want(topic, key, segment_hash(key_hash(key)), producer, number, txn, due_ms)
 
     def attempt(self, written: Written) -> Attempt:
         """It is sent."""
@@ -110,6 +118,11 @@ class Notebook:
         self.confirmed += 1
         if attempt.written.txn is None:
             self.accepted[attempt.written.topic].add(attempt.written.message)
+        self.news.ring()
+
+    def claimed(self, topic: str, producer: str, invoked: int) -> None:
+        """A producer has the exclusive right to produce, which it had asked for at that tick."""
+        self.topics.claimed.append(Claimed(topic, producer, invoked, self.tick()))
         self.news.ring()
 
     # -- receiving
@@ -128,9 +141,15 @@ class Notebook:
         start: Position | None = None,
         is_shared: bool = False,
         is_final: bool = False,
+        shown_ms: int | None = None,
     ) -> Position:
-        """A message came to somebody. `source` is one for all that comes to him of a segment in one go."""
+        """A message came to somebody. `source` is one for all that comes to him of a segment in one go.
+
+        With the time if it is somebody to whom a delayed message is not to come before its own.
+        """
         tick, at = self.tick(), place_of(id)
+        if shown_ms is not None and subscription is not None and name in self._due_ms:
+            self.topics.timed.append(Timed(name, topic, subscription, self._due_ms[name], shown_ms))
         self._topics[segment] = topic
         self._met[name].add(segment)
         found = self._sightings.get(source)
@@ -237,6 +256,23 @@ class Notebook:
     def missing(self, line: Line) -> set[str]:
         """What a subscription is certainly not done with."""
         return self.accepted[line[0]] - self.settled[line] - self._doubted[line]
+
+    def trail(self, line: Line, name: str) -> str:
+        """All that is noted of a message and a subscription, for whoever wants to know why it is missing."""
+        topic, subscription = line
+        shown = [
+            f"{sighting.name} of {sighting.segment} was shown {delivery}"
+            for sighting in self.history.sightings
+            if sighting.subscription == subscription and self._topics.get(sighting.segment) == topic
+            for delivery in sighting.deliveries
+            if delivery.message.partition("@")[0] == name
+        ]
+        of_line = [each for each in self._calls if (each.topic, each.subscription) == line]
+        calls = [each for each in of_line if name in each.units.values()]
+        of_calls = {each.txn for each in calls}
+        ends = [each for each in self.history.endings if each.txn in of_calls]
+        looks = [each for each in self.history.looks if each.txn in of_calls]
+        return "\n  ".join([f"{name}, {line}:", *shown, *map(str, calls), *map(str, ends), *map(str, looks)])
 
     def may_be_settled(self, line: Line, names: Iterable[str]) -> None:
         """Somebody else has acknowledged these, or not."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -21,21 +22,28 @@ class Trouble(Enum):
     FREEZE = "a broker is frozen for longer than its session"
     STOP = "a broker is asked to stop, and started again"
     SPLIT = "a segment is split by hand"
-    MERGE = "two segments are merged by hand"
+    MERGE = "neighbours, two or more of them, are merged by hand"
     LEAVE = "a member leaves, and another one comes"
-    DIE = "a member goes without a word, and comes back by its name"
+    DIE = "a member, or one of a group, goes without a word, and comes back by its name"
     REOPEN = "named producers are given up, and opened again where they were"
     RESTART_READER = "the reader goes on from its checkpoint, as text"
     SEEK = "a subscription is put to the beginning"
+    FENCE = "somebody takes the exclusive right to produce from whoever has it"
+    KILL_CLAIMANT = "a process that has taken the exclusive right to produce is killed while it sends"
+    RECLASS = "a topic has not the properties any more for which it is consumed, and then it has them again"
     EXTRA_TOPIC = "there is another topic in the namespace"
+    KILL_STORE = "the metadata service is killed, and started again at once"
 
 
 FAULTS = (Trouble.KILL, Trouble.KILL_BRIEFLY, Trouble.FREEZE, Trouble.STOP)
 USE = {
-    Trouble.SPLIT: 5,
+    Trouble.SPLIT: 6,
     Trouble.MERGE: 4,
     Trouble.LEAVE: 2,
-    Trouble.DIE: 1,
+    Trouble.DIE: 2,
+    Trouble.FENCE: 2,
+    Trouble.KILL_CLAIMANT: 1,
+    Trouble.RECLASS: 1,
     Trouble.REOPEN: 2,
     Trouble.RESTART_READER: 1,
     Trouble.SEEK: 1,
@@ -62,6 +70,10 @@ class WholePlan:
     log: str
     """Where brokers have the entries of segments: `local` or `metastore`."""
     seed: int
+    use: Mapping[Trouble, int] = field(default_factory=lambda: USE)
+    """What is made of it, and how often."""
+    has_faults: bool = True
+    """Whether brokers are killed, frozen and stopped, too."""
 
     @property
     def is_eager(self) -> bool:
@@ -75,12 +87,14 @@ class WholePlan:
 
     @cached_property
     def troubles(self) -> tuple[Planned, ...]:
-        """All that happens; the last one befalls a broker."""
+        """All that happens; the last one befalls a broker, unless none does."""
         choice = random.Random(f"{self.log}-{self.seed}")
-        kinds = [kind for kind, times in USE.items() for _ in range(times)]
-        kinds += [choice.choice([Trouble.KILL, Trouble.FREEZE]), choice.choice(FAULTS)]
+        kinds = [kind for kind, times in self.use.items() for _ in range(times)]
+        if self.has_faults:
+            kinds += [choice.choice([Trouble.KILL, Trouble.FREEZE]), choice.choice(FAULTS)]
         choice.shuffle(kinds)
-        kinds.append(Trouble.KILL if Trouble.FREEZE in kinds else Trouble.FREEZE)
+        if self.has_faults:
+            kinds.append(Trouble.KILL if Trouble.FREEZE in kinds else Trouble.FREEZE)
         return tuple(Planned(kind, choice.randint(1, MESSAGES_BETWEEN_MAX), choice.randrange(RING)) for kind in kinds)
 
     def __str__(self) -> str:

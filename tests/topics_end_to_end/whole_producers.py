@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from collections import deque
 from collections.abc import Iterator
 
 from controller.client import Client, Compression, Producer, ProducerOptions
 from controller.client.errors import ClientClosed
 from controller.layout import key_hash, segment_hash
+from metastore.clock import SystemClock
 from topics_end_to_end.whole_notebook import Attempt, Notebook
 from topics_simulation.topic_notes import Written
 from txn.model.errors import TxnError
 
 BURST_MAX = 8
-PACE_S = 0.05
+REPEATED = 6
+PACE_S = 0.1
 """Between bursts: a run is about troubles, not about speed."""
 
 
@@ -36,13 +39,16 @@ KEYS = keys_of_ring(16)
 class KeyedProducer:
     """Sends by key. What is not confirmed when it is opened again it sends again, under the number that it had."""
 
-    def __init__(self, book: Notebook, client: Client, topic: str, name: str) -> None:
+    def __init__(self, book: Notebook, client: Client, topic: str, name: str, *, repeats: bool) -> None:
         self._book = book
         self._client = client
         self._topic = topic
         self._name = name
+        self._repeats = repeats
+        """Whether it sends also the last confirmed ones again, which the application may not have heard of."""
         self._random = random.Random(name)
         self._number = 0
+        self._confirmed: deque[Written] = deque(maxlen=REPEATED)
         self._open: dict[int, Written] = {}
         """What is not confirmed, by number."""
         self._is_given_up = asyncio.Event()
@@ -72,7 +78,9 @@ class KeyedProducer:
 
     async def _send(self, producer: Producer) -> bool:
         """Whether it has come to its end."""
-        waiting = [self._sent(producer, self._open[number]) for number in sorted(self._open)]
+        again = {each.number: each for each in self._confirmed if self._repeats} | self._open
+        self._confirmed.clear()
+        waiting = [self._sent(producer, again[number]) for number in sorted(again)]
         while not self._is_given_up.is_set():
             await asyncio.gather(*waiting)
             if self.is_over and not self._open:
@@ -99,23 +107,28 @@ class KeyedProducer:
         written = attempt.written
         try:
             confirmation = producer.send(written.message.encode(), key=written.key, sequence_id=written.number)
-            self._book.sent(attempt, await confirmation)
+            sent = await confirmation
         except TxnError as error:
             self._book.counts[f"sends: {type(error).__name__}"] += 1
             self._is_given_up.set()  # the application does what is right then: it begins anew with what is open
         else:
+            self._book.sent(attempt, sent)
+            self._book.counts["duplicates told"] += sent.is_duplicate
             self._open.pop(written.number, None)
+            self._confirmed.append(written)
 
 
 class PlainProducer:
-    """Sends by key, under no name; what is not confirmed it does not send again."""
+    """Sends by key, under no name, maybe for later; what is not confirmed it does not send again."""
 
-    def __init__(self, book: Notebook, client: Client, topic: str, name: str) -> None:
+    def __init__(self, book: Notebook, client: Client, topic: str, name: str, delay_ms_max: int = 0) -> None:
         self._book = book
         self._client = client
         self._topic = topic
         self._name = name
         self._random = random.Random(name)
+        self._delay_ms_max = delay_ms_max
+        self._clock = SystemClock()
         self.is_over = False
 
     async def run(self) -> None:
@@ -131,14 +144,20 @@ class PlainProducer:
                 await asyncio.sleep(PACE_S)
 
     async def _send(self, producer: Producer, key: str, number: int) -> None:
-        await send_one(self._book, producer, self._topic, key, self._name, number)
+        due_ms = 0
+        if self._delay_ms_max:
+            due_ms = self._clock.wall_ms() + self._random.randint(1, self._delay_ms_max)
+        await send_one(self._book, producer, self._topic, key, self._name, number, due_ms)
 
 
-async def send_one(book: Notebook, producer: Producer, topic: str, key: str, name: str, number: int) -> bool:
-    """Sends one message; whether it is confirmed."""
-    attempt = book.attempt(book.want_keyed(topic, key, name, number))
+async def send_one(
+    book: Notebook, producer: Producer, topic: str, key: str, name: str, number: int, due_ms: int = 0
+) -> bool:
+    """Sends one message, for that time if there is one; whether it is confirmed."""
+    attempt = book.attempt(book.want_keyed(topic, key, name, number, due_ms=due_ms))
     try:
-        book.sent(attempt, await producer.send(attempt.written.message.encode(), key=key))
+        confirmation = producer.send(attempt.written.message.encode(), key=key, deliver_at_ms=due_ms)
+        book.sent(attempt, await confirmation)
     except ClientClosed:
         raise
     except TxnError as error:

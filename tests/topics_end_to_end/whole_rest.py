@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
-from controller.client import EARLIEST, Client, Producer
-from controller.client.consumers import QueueConsumer
-from controller.client.consumers.stream import CumulativeStream
+from controller.client import EARLIEST, Access, CheckpointGroupConsumer, Client, Confirmation, Producer, ProducerOptions
+from controller.client.consumers import StreamMessage
+from controller.client.consumers.queue import QueueReceiving
+from controller.client.consumers.stream import CumulativeStream, StreamReceiving
+from metastore.clock import SystemClock
 from topics_end_to_end.whole_members import Hand
 from topics_end_to_end.whole_notebook import Line, Notebook
 from topics_end_to_end.whole_producers import KEYS, send_one
@@ -18,6 +20,8 @@ from topics_simulation.topic_history import TopicHistory
 from topics_simulation.topic_notes import Told
 
 DRAINED_WITHIN_S = 100.0
+TRAILS_MAX = 4
+"""Of so many missing messages it is told all that is known."""
 PAUSE_S = 0.05
 """Between looks at what nobody tells of by itself."""
 MARKS = "marks"
@@ -36,25 +40,27 @@ class Rest:
     def __init__(self, book: Notebook, client: Client) -> None:
         self._book = book
         self._client = client
+        self._clock = SystemClock()
         self._marks = 0
 
     # -- writable
 
-    async def probe(self, topics: Iterable[str], since_s: float) -> int:
-        """Sends to every part of every topic; how long after that moment the last one was confirmed."""
-        await asyncio.gather(*(self.mark(topic, "probe") for topic in topics))
+    async def probe(self, topics: Mapping[str, Access], since_s: float) -> int:
+        """Sends to every part of every topic, by that access; how long after that moment the last one was confirmed."""
+        await asyncio.gather(*(self.mark(topic, "probe", access) for topic, access in topics.items()))
         return round((time.monotonic() - since_s) * 1000)
 
-    async def mark(self, topic: str, who: str) -> None:
+    async def mark(self, topic: str, who: str, access: Access = Access.SHARED) -> None:
         """A message to every place of the ring, each until it is there."""
-        async with await self._client.producer(topic) as producer:
-            await asyncio.gather(*(self._insist(producer, topic, key, who) for key in KEYS))
+        missing = list(KEYS)
+        while missing:
+            async with await self._client.producer(topic, options=ProducerOptions(access=access)) as producer:
+                there = await asyncio.gather(*(self._send(producer, topic, key, who) for key in missing))
+            missing = [key for key, is_there in zip(missing, there, strict=True) if not is_there]
 
-    async def _insist(self, producer: Producer, topic: str, key: str, who: str) -> None:
-        while True:
-            self._marks += 1
-            if await send_one(self._book, producer, topic, key, who, self._marks):
-                return
+    async def _send(self, producer: Producer, topic: str, key: str, who: str) -> bool:
+        self._marks += 1
+        return await send_one(self._book, producer, topic, key, who, self._marks)
 
     # -- drained
 
@@ -66,8 +72,11 @@ class Rest:
                     await self._drained(line)
             except TimeoutError:
                 missing = sorted(self._book.missing(line))
+                trails = "\n".join(self._book.trail(line, each) for each in missing[:TRAILS_MAX])
                 stats = await self._client.topics.stats(line[0])
-                raise AssertionError(f"{line}: {len(missing)} are missing, {missing[:20]}; {stats}") from None
+                raise AssertionError(
+                    f"{line}: {len(missing)} are missing, {missing[:20]}; {stats}\n{trails}"
+                ) from None
 
     async def _drained(self, line: Line) -> None:
         await self._book.news.until(lambda: not self._book.missing(line))
@@ -93,19 +102,32 @@ class Rest:
 
     async def read_again(self, consumer: CumulativeStream, topics: list[str]) -> None:
         """A consumer that is new gets what comes from now on, and nothing else."""
+        await self._read_again(consumer, topics, consumer.acknowledge_cumulative)
+
+    async def read_group_again(self, consumer: CheckpointGroupConsumer, topics: list[str]) -> None:
+        """The same of a group."""
+        await self._read_again(consumer, topics, lambda last: consumer.commit())
+
+    async def _read_again(
+        self,
+        consumer: StreamReceiving,
+        topics: list[str],
+        acknowledge: Callable[[StreamMessage], Confirmation[None]],
+    ) -> None:
         hand = Hand(self._book, consumer.subscription, is_final=True)
         while any(self._book.missing((topic, consumer.subscription)) for topic in topics):
             messages = await consumer.receive_many(100)
             for each in messages:
                 hand.take(each)
             calls = hand.begin(messages[-1])
-            await consumer.acknowledge_cumulative(messages[-1])
+            await acknowledge(messages[-1])
             hand.done(calls)
 
-    async def read_queue_again(self, consumer: QueueConsumer, topic: str) -> None:
+    async def read_queue_again(self, consumer: QueueReceiving, topics: list[str]) -> None:
         """The same of a queue."""
-        while self._book.missing((topic, consumer.subscription)):
+        while any(self._book.missing((topic, consumer.subscription)) for topic in topics):
             message = await consumer.receive()
+            topic = message.topic
             segment, name = message.in_segment.segment, message.payload.decode()
             at = self._book.show(
                 (consumer, segment),
@@ -116,6 +138,7 @@ class Rest:
                 subscription=consumer.subscription,
                 is_shared=True,
                 is_final=True,
+                shown_ms=self._clock.wall_ms(),
             )
             call = self._book.acknowledge(topic, segment, consumer.subscription, {at: name})
             await consumer.acknowledge(message)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.client import EARLIEST, Client, Producer, Transaction, TransactionState
+from controller.client import EARLIEST, Client, Producer, Transaction
 from controller.client.consumers import StreamConsumer, StreamMessage
 from topics_end_to_end.whole_members import Hand, Member
 from topics_end_to_end.whole_notebook import AckCall, Attempt, Notebook
+from topics_end_to_end.whole_transactions import Transactions
 from txn.model.errors import TxnError
 from txn.model.header import TxnState
 
-TIMEOUT_MS = 6_000
 TAKEN_MAX = 12
 
 
@@ -27,6 +27,7 @@ class Rework(Member):
         self._number = 0
         self.origins: dict[str, str] = {}
         """By what was written: what it came of."""
+        self._transactions = Transactions(book, client)
         self._consumer: StreamConsumer | None = None
         self._producer: Producer | None = None
 
@@ -49,7 +50,7 @@ class Rework(Member):
         self, consumer: StreamConsumer, producer: Producer, hand: Hand, messages: list[StreamMessage]
     ) -> None:
         """Until what was received is done with, or comes again."""
-        txn = await self._begin()
+        txn = await self._transactions.begin()
         name, book = str(txn.id), self._book
         calls = hand.begin(messages[-1], name)
         attempts: list[Attempt] = []
@@ -65,9 +66,9 @@ class Rework(Member):
             for attempt, confirmation in zip(attempts, confirmations, strict=True):
                 book.sent(attempt, await confirmation)
         except TxnError as error:
-            book.counts[f"transactions: {type(error).__name__}"] += 1
+            self._transactions.failed(error)
             hand.drop(calls)
-            await self._end(txn, TxnState.ABORTED)
+            await self._transactions.end(txn, TxnState.ABORTED)
         except asyncio.CancelledError:
             book.doubted(calls)  # it ends by its time
             raise
@@ -76,20 +77,10 @@ class Rework(Member):
 
     async def _commit(self, txn: Transaction, calls: list[AckCall]) -> None:
         try:
-            await self._end(txn, TxnState.COMMITTED)
+            await self._transactions.end(txn, TxnState.COMMITTED)
         except asyncio.CancelledError:
             self._book.doubted(calls)
             raise
-
-    async def _begin(self) -> Transaction:
-        while True:
-            try:
-                txn = await self._client.begin(TIMEOUT_MS)
-            except TxnError as error:
-                self._book.counts[f"transactions: {type(error).__name__}"] += 1
-            else:
-                self._book.began(str(txn.id))
-                return txn
 
     def _attempt(self, message: StreamMessage, txn: str) -> Attempt:
         self._number += 1
@@ -97,38 +88,6 @@ class Rework(Member):
         written = self._book.want_keyed(self._target, message.key, producer_of(self._name), self._number, txn)
         self.origins[written.message] = message.payload.decode()
         return self._book.attempt(written)
-
-    async def _end(self, txn: Transaction, wanted: TxnState) -> None:
-        invoked, outcome = self._book.tick(), None
-        try:
-            await (txn.commit() if wanted is TxnState.COMMITTED else txn.abort())
-            outcome = wanted
-        except TxnError as error:
-            self._book.counts[f"transactions: {type(error).__name__}"] += 1
-        finally:
-            self._book.ended(str(txn.id), wanted, invoked, outcome)
-        if outcome is None:
-            await self._find_out(txn)
-
-    async def _find_out(self, txn: Transaction) -> None:
-        """Asks until it is decided; it ends by its time, if by nothing else."""
-        while True:
-            invoked = self._book.tick()
-            try:
-                state = await self._client.outcome(txn.id)
-            except TxnError as error:
-                self._book.counts[f"transactions: {type(error).__name__}"] += 1
-                continue
-            if state is not TxnState.OPEN:
-                self._book.looked(str(txn.id), state, invoked)
-                if txn.state is TransactionState.COMMITTING and state is TxnState.COMMITTED:
-                    await txn.commit()
-                return
-            if txn.state in (TransactionState.COMMITTING, TransactionState.ABORTING):
-                try:
-                    await (txn.commit() if txn.state is TransactionState.COMMITTING else txn.abort())
-                except TxnError as error:
-                    self._book.counts[f"transactions: {type(error).__name__}"] += 1
 
     async def _close(self, leave: bool) -> None:
         if self._consumer is not None:

@@ -32,6 +32,12 @@ class Applications(Protocol):
 
     async def seek(self) -> None: ...
 
+    async def fence(self) -> None: ...
+
+    async def kill_claimant(self) -> None: ...
+
+    async def reclass(self, which: int) -> None: ...
+
     async def add_topic(self) -> None: ...
 
 
@@ -88,8 +94,16 @@ class Troubles:
                 return applications.restart_reader()
             case Trouble.SEEK:
                 return applications.seek()
+            case Trouble.FENCE:
+                return applications.fence()
+            case Trouble.KILL_CLAIMANT:
+                return applications.kill_claimant()
+            case Trouble.RECLASS:
+                return applications.reclass(which)
             case Trouble.EXTRA_TOPIC:
                 return applications.add_topic()
+            case Trouble.KILL_STORE:
+                return asyncio.to_thread(self._cluster.kill_store)
             case _:
                 return self._break(planned.trouble, self._cluster.brokers[which % BROKERS])
 
@@ -132,8 +146,9 @@ class Troubles:
 
     async def _merge(self, topic: str, place: int) -> None:
         def chosen(active: list[Segment]) -> Callable[[], Awaitable[TopicState]]:
-            first = min(place * len(active) // RING, max(len(active) - 2, 0))
-            ids = [each.segment_id for each in active[first : first + 2 + place % 2]]
+            count = min(2 + place % 3, len(active))
+            first = place * (len(active) - count + 1) // RING
+            ids = [each.segment_id for each in active[first : first + count]]
             return lambda: self._client.topics.merge(topic, ids)
 
         await self._change(topic, chosen)

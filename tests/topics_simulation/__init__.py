@@ -15,12 +15,14 @@ nothing twice. Beside that, of topics:
   that it comes from does;
 - everything that was acknowledged to its sender comes to every subscription, and to streams and groups each key in its
   order, over all splits, merges and members;
+- what is delayed comes to no queue before its time;
+- who has the exclusive right to produce is the only one, and nothing is there that somebody sent who had lost it;
 - in every layout that was ever committed the active segments tile the ring, and nothing comes back that was gone;
 - in the end each segment that may be read is one member's, or shared, and nothing is left of what is gone.
 
     topic_notes        what is noted, beside the notes of segments
     topic_history      all of it, looked up; topic_lies: what can be wrong
-    topic_logs, topic_deliveries, topic_shapes: the judges; topic_checker: their door
+    topic_logs, topic_deliveries, topic_shapes, topic_rights: the judges; topic_checker: their door
     topic_stage        brokers and the time; topic_observer: looks into the store
     topic_clients      how leaders are found, and layouts followed
     topic_producers, topic_members, topic_lanes: clients; topic_actors: what they do all the time

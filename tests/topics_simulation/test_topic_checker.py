@@ -11,7 +11,7 @@ import pytest
 from topics_simulation.topic_lies import TopicLie
 from topics_simulation.topic_notes import Reading, Subscribed
 from topics_simulation.topic_shapes import WRITABLE_MS
-from topics_simulation.topic_story import RIGHT, SPLIT, TOPIC, WHOLE, TopicStory, part
+from topics_simulation.topic_story import LEFT, RIGHT, SPLIT, TOPIC, WHOLE, TopicStory, part
 from txn_histories.notes import Fate
 from txn_histories.violations import Lie
 
@@ -241,6 +241,84 @@ def test_what_comes_again_is_not_out_of_order() -> None:
     story = over_a_split()
     story.segments.history.sightings[0].deliveries.append(story.segments.history.sightings[0].deliveries[0])
     assert story.end().lies() <= {Lie.REPEATED, Lie.MISORDERED}
+
+
+@pytest.mark.parametrize(("shown_ms", "is_early"), [(999, True), (1_000, False), (5_000, False)])
+def test_delayed_messages_that_come_before_their_time(shown_ms: int, is_early: bool) -> None:
+    story = TopicStory(reading=Reading.QUEUE)
+    story.send("a")
+    story.deliver("a", is_shared=True)
+    story.timed("a", 1_000, shown_ms)
+    assert story.end().lies() == ({TopicLie.TOO_EARLY} if is_early else set())
+
+
+# ---- the exclusive right to produce
+
+
+def written_by(*producers: str, claimants: str = "pq") -> TopicStory:
+    """One message of each, one after the other; who claims does so before the first one."""
+    story = TopicStory()
+    for number, producer in enumerate(producers):
+        if producer in claimants and producer not in producers[:number]:
+            story.claim(producer)
+        story.send(f"m{number}", producer=producer)
+        story.deliver(f"m{number}")
+    return story
+
+
+@pytest.mark.parametrize("producers", ["ppqq", "pxxq", "xpx", "ppp", "xyx"])
+def test_one_writer_after_another(producers: str) -> None:
+    assert written_by(*producers).end().lies() == set()
+
+
+@pytest.mark.parametrize("producers", ["pqp", "pxp", "ppxpp"])
+def test_writers_that_are_two_at_a_time(producers: str) -> None:
+    assert TopicLie.TWO_WRITERS in written_by(*producers).end().lies()
+
+
+@pytest.mark.parametrize(("second", "is_well"), [("pq", True), ("qp", False)])
+def test_turns_are_the_same_in_all_segments(second: str, is_well: bool) -> None:
+    story = TopicStory(*SPLIT)
+    story.claim("p")
+    story.claim("q")
+    for segment_id, hash, producers in ((1, LEFT, "pq"), (2, RIGHT, second)):
+        for producer in producers:
+            name = f"{producer}{segment_id}"
+            story.send(name, segment_id, hash=hash, producer=producer)
+            story.deliver(name, segment_id)
+    assert (TopicLie.TWO_WRITERS in story.end(0).lies()) is not is_well
+
+
+def test_a_turn_goes_on_over_a_split_or_comes_behind_it() -> None:
+    story = TopicStory()
+    story.claim("p")
+    story.send("a", producer="p")
+    story.claim("q")
+    story.send("b", producer="q")
+    story.split()
+    story.send("c", 1, producer="p")
+    for name, segment_id in (("a", 0), ("b", 0), ("c", 1)):
+        story.deliver(name, segment_id)
+    assert TopicLie.TWO_WRITERS in story.end().lies()
+
+
+def test_who_has_lost_the_right_is_told_that_something_is_there() -> None:
+    story = TopicStory()
+    story.claim("p")
+    story.claim("q")
+    story.send("a", producer="p")
+    story.deliver("a")
+    assert story.end().lies() == {TopicLie.FENCED_WRITE}
+
+
+def test_somebody_writes_beside_who_has_the_right() -> None:
+    story = TopicStory(*SPLIT)
+    story.claim("p")
+    story.send("a", 1, producer="x")
+    story.send("b", 2, hash=RIGHT, producer="p")
+    story.deliver("a", 1)
+    story.deliver("b", 2)
+    assert TopicLie.FENCED_WRITE in story.end(0).lies()
 
 
 # ---- the end

@@ -98,21 +98,27 @@ class TopicActors:
         """One member after another, which go in all the ways in which members go."""
         client = self._make_client(self._new_name("keeper"))
         member: Member | None = None
+        counts = self._notes.counts
         while not self.is_over and not topic.view.is_gone:
-            member = member or make(topic, name)
+            if member is None:
+                counts["members came"] += 1
+                member = make(topic, name)
             await self._live(topic, client, client.random.random() * LIFE_S_MAX)
             chance = client.random.random()
             if chance < 0.4:
+                counts["members left"] += 1
                 member.is_ending = True
                 await member.task
                 member = None
             elif chance < 0.7:
+                counts["members died"] += 1
                 member.break_off()
                 with suppress(asyncio.CancelledError):
                     await member.task
                 member = None
                 await self._live(topic, client, client.random.random() * 2 * LIFE_S_MAX)
             elif isinstance(member, DividedMember):
+                counts["members were replaced by their name"] += 1
                 former, member = member, make(topic, name)
                 former.is_ending = client.random.random() < 0.5
                 await self._live(topic, client, 2.0)

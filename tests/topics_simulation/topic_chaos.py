@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from controller.autoscale import AutoScaleConfig
@@ -31,6 +32,32 @@ KINDS = {
     "queue": SubscriptionKind.QUEUE,
     "group": SubscriptionKind.CHECKPOINT,
 }
+STEPS = {
+    "create": ("children", "record", "commit"),
+    "split": ("begin", "children", "decide", "seal", "commit"),
+    "merge": ("begin", "children", "decide", "seal", "commit"),
+    "prune": ("begin", "commit", "data", "reports", "finish"),
+    "delete": ("begin", "unrecord", "data", "unsubscribe", "reports", "finish"),
+    "subscribe": ("begin", "cursors", "record", "finish"),
+    "unsubscribe": ("begin", "unsubscribe", "uncursor", "finish"),
+}
+"""Of what a leader does to a topic."""
+POINTS = (
+    *(f"topic.lead.{point}" for point in ("granted", "finished", "restored")),
+    *(f"topic.{kind}.{step}.{edge}" for kind, found in STEPS.items() for step in found for edge in ("before", "after")),
+)
+"""Where leaders are lost: in each simulation at one of them for certain, if anybody comes there."""
+LOSSES = ("dies at ", "freezes at ", "loses its session at ")
+CHAOS = (
+    *("kill", "stop", "start", "freeze", "thaw", "cut", "mend", "fail", "lose", "arrive", "hold", "release"),
+    *("forget_changes", "expire_session", "jump", "set_trap", "split", "merge", "create_topic", "delete_topic"),
+    *("subscribe", "seek", "change_policy", "change_namespace"),
+)
+"""By name, all that may happen in a step."""
+PROVOKED = 0.2
+"""How likely it is in a step that something is done on the way to the point at which somebody is to be lost."""
+SHORT_S, LONG_S = 0.5, 20.0
+"""How long subscriptions stay: some go while things go wrong, others when there is peace."""
 SEEKER = "seeker"
 """A queue that nobody consumes from: its cursors are set to and fro."""
 
@@ -47,6 +74,45 @@ class TopicChaos(Chaos):
         self._notes = notes
         self._actors = actors
         self._created = 0
+        self._aim: str | None = None
+        """The point at which somebody is to be lost yet."""
+
+    def aim(self, point: str) -> None:
+        """Whoever comes to that point first dies there, or freezes, or loses its session."""
+        self._aim = point
+        self._arm()
+
+    async def step(self) -> None:
+        self._arm()
+        await self._provoke()
+        await super().step()
+
+    async def _provoke(self) -> None:
+        """While somebody is to be lost at a point of what is rare, that is not left to chance alone."""
+        rare = {
+            "delete": self._delete_topic,
+            "prune": self._split,
+            "subscribe": self._subscribe,
+            "unsubscribe": self._subscribe,
+        }
+        event = None if self._aim is None else rare.get(self._aim.split(".")[1])
+        if event is not None and self._random.random() < PROVOKED:
+            self.events.append(event.__name__)
+            await event()
+
+    def _arm(self) -> None:
+        if self._aim is None:
+            return
+        for broker in self._topic_stage.started:
+            if not broker.is_dead and not broker.trap.is_set:
+                broker.trap.set(0, partial(self._hit, broker), prefix=self._aim)
+
+    def _hit(self, broker: TopicBroker, point: str) -> None:
+        before = len(self.events)
+        if self._aim == point:
+            self._lose_broker(broker, point)
+        if len(self.events) > before:
+            self._aim = None
 
     def _particular(self) -> list[Event]:
         return [
@@ -66,8 +132,10 @@ class TopicChaos(Chaos):
     async def _set_trap(self) -> None:
         """A broker will die, or freeze, or lose its session, at some point of what it does for topics."""
         broker = self._random.choice(self._topic_stage.leading or self._topic_stage.started)
-        how = self._random.choice([self._die, self._die, self._stand_still, self._fall_out])
-        broker.trap.set(self._random.randint(0, STEPS_TO_TRAP_MAX), lambda point: how(broker, point))
+        broker.trap.set(self._random.randint(0, STEPS_TO_TRAP_MAX), partial(self._lose_broker, broker))
+
+    def _lose_broker(self, broker: TopicBroker, point: str) -> None:
+        self._random.choice([self._die, self._die, self._stand_still, self._fall_out])(broker, point)
 
     def _die(self, broker: TopicBroker, point: str) -> None:
         if broker in self._topic_stage.brokers and len(self._topic_stage.brokers) > 1:
@@ -164,12 +232,12 @@ class TopicChaos(Chaos):
         if topic is None:
             return
         name, kind = self._client.recorder.new_name("sub/%"), self._random.choice(list(SubscriptionKind))
-        start = self._random.choice(list(Start))
+        start, stays_s = self._random.choice(list(Start)), self._random.choice([SHORT_S, LONG_S])
 
         async def come_and_go() -> None:
             client = self._topic_client
             await client.ask(topic.name, lambda leader: leader.create_subscription(name, kind, start))
-            await client.pause(20.0)
+            await client.pause(stays_s)
             await client.ask(topic.name, lambda leader: leader.delete_subscription(name))
 
         self._beside(come_and_go())
@@ -221,6 +289,7 @@ class TopicChaos(Chaos):
 
     def heal(self) -> None:
         """Nothing goes wrong any more."""
+        self._aim = None
         for broker in self._topic_stage.started:
             broker.trap.clear()
         super().heal()

@@ -22,6 +22,10 @@ def judge_deliveries(history: TopicHistory, findings: Findings) -> None:
             _judge_order(history, subscribed, first, findings)
         if subscribed.until is None and subscribed.topic in history.last:
             _judge_whole(history, subscribed, first, findings)
+    for timed in history.notes.timed:
+        findings.counts["delayed deliveries"] += 1
+        if timed.shown_ms < timed.due_ms:
+            findings.add(TopicLie.TOO_EARLY, f"{timed.subscription!r} of {timed.topic}", f"{timed}")
 
 
 def _first_deliveries(history: TopicHistory, subscribed: Subscribed) -> dict[str, When]:
@@ -33,9 +37,7 @@ def _first_deliveries(history: TopicHistory, subscribed: Subscribed) -> dict[str
     return found
 
 
-def _judge_order(
-    history: TopicHistory, subscribed: Subscribed, first: dict[str, When], findings: Findings
-) -> None:
+def _judge_order(history: TopicHistory, subscribed: Subscribed, first: dict[str, When], findings: Findings) -> None:
     by_key: defaultdict[str, list[Stored]] = defaultdict(list)
     for each in history.stored.get(subscribed.topic, ()):
         if each.message.name in first:
@@ -51,9 +53,7 @@ def _judge_order(
                 furthest = each
 
 
-def _judge_whole(
-    history: TopicHistory, subscribed: Subscribed, first: dict[str, When], findings: Findings
-) -> None:
+def _judge_whole(history: TopicHistory, subscribed: Subscribed, first: dict[str, When], findings: Findings) -> None:
     if subscribed.reading is Reading.CHECKPOINT and history.notes.rest.pruned_without:
         return
     for each in history.stored.get(subscribed.topic, ()):

@@ -18,5 +18,8 @@ class TopicLie(Enum):
     STORED_TWICE = "a message is in two segments"
     MISORDERED_LOG = "messages of a key do not lie in the order in which they were sent"
     MISORDERED_DELIVERY = "messages of a key came to a subscription in another order than they lie in"
+    TOO_EARLY = "a delayed message came to a queue before its time"
+    TWO_WRITERS = "messages of somebody who had the exclusive right to produce lie among those of others"
+    FENCED_WRITE = "somebody was told that a message is there which he had no right to send any more"
     UNCOVERED = "a segment that may be read is nobody's, or two consumers', or is read before its time"
     LEFT_BEHIND = "something is left of a topic, a segment or a subscription that is gone"

@@ -6,6 +6,7 @@ message NAME as it was sent to segment ID. So the notes of segments are those of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -101,6 +102,28 @@ class Subscribed:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """A delayed message came to a subscription that waits for its time."""
+
+    message: str
+    topic: str
+    subscription: str
+    due_ms: int
+    shown_ms: int
+    """By the clock of those who deliver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A producer was granted the exclusive right to produce; when it loses it, it does not get it again."""
+
+    topic: str
+    producer: str
+    invoked: int
+    granted: int
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What a member of a subscription was told to read, when everything was at rest; and who else is a member."""
 
@@ -145,4 +168,8 @@ class TopicNotes:
     shapes: list[Shape] = field(default_factory=list)
     gone: list[Gone] = field(default_factory=list)
     subscribed: list[Subscribed] = field(default_factory=list)
+    timed: list[Timed] = field(default_factory=list)
+    claimed: list[Claimed] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """What else has happened."""
     rest: TopicRest = field(default_factory=TopicRest)

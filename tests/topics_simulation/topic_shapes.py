@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from topics_simulation.topic_history import TopicHistory
 from topics_simulation.topic_lies import TopicLie
@@ -58,8 +58,18 @@ def _judge_lives(topic: str, found: Sequence[Shape | Gone], findings: Findings) 
             is_back = before is not None and old is not None and segment_id not in before.parts
             if is_late or is_back or (old is not None and part.is_active and not old.is_active):
                 findings.add(TopicLie.WENT_BACK, topic, f"{part}, which was {old}, at epoch {shape.epoch}")
+        _count_changes(known, before, shape, findings)
         known.update(shape.parts)
         before = shape
+
+
+def _count_changes(known: Mapping[int, Part], before: Shape | None, after: Shape, findings: Findings) -> None:
+    families = {part.parents for segment_id, part in after.parts.items() if segment_id not in known}
+    for parents in families - {()}:
+        kinds = {1: "splits", 2: "merges of two"}
+        findings.counts[kinds.get(len(parents), "merges of several")] += 1
+    if before is not None and before.parts.keys() - after.parts.keys():
+        findings.counts["prunings"] += 1
 
 
 def _is_other(before: Shape, after: Shape) -> bool:

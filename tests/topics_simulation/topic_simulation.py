@@ -14,7 +14,7 @@ from controller.operations import data_name, has_cursors
 from controller.topics import OperationUnderWay, TopicNotFound
 from support.world import World, running
 from topics_simulation.topic_actors import READINGS, Topic, TopicActors
-from topics_simulation.topic_chaos import EAGER, TopicChaos
+from topics_simulation.topic_chaos import EAGER, POINTS, TopicChaos
 from topics_simulation.topic_checker import check_topics
 from topics_simulation.topic_clients import TopicClient
 from topics_simulation.topic_history import TopicHistory
@@ -60,6 +60,11 @@ class TopicPlan:
     def retention_minutes(self) -> int:
         """How long sealed segments are kept."""
         return -1 if self.seed % 3 == 0 else 0
+
+    @property
+    def point(self) -> str:
+        """Where a leader is lost for certain, if one comes there."""
+        return POINTS[self.seed % len(POINTS)]
 
     @property
     def options(self) -> TopicOptions:
@@ -119,10 +124,10 @@ class TopicSimulation:
         history.groups = {
             name: group for each in self._actors.topics for name, group in each.checkpoint.sightings.items()
         }
-        findings = check_topics(history)
-        findings.counts["events"] += len(self._chaos.events)
-        findings.counts["points"] += len({point for each in self._stage.started for point in each.trap.reached})
-        return findings
+        self._notes.counts.update(each.lstrip("_") for each in self._chaos.events)
+        self._notes.counts["schedules"] += 1
+        self._notes.counts["points"] += len({point for each in self._stage.started for point in each.trap.reached})
+        return check_topics(history)
 
     async def _step(self, milliseconds: int | None = None) -> None:
         await self._stage.step(milliseconds)
@@ -148,6 +153,7 @@ class TopicSimulation:
         for _ in range(3):
             self._stage.start_broker()
         assert await self._wait(lambda: len(self._stage.serving) == 3, QUIET_MS_MAX)
+        self._chaos.aim(self._plan.point)
         self._chaos.create_topic(1)
         self._chaos.create_topic(2)
         assert await self._wait(lambda: len(self._actors.topics) == 2, QUIET_MS_MAX)
@@ -204,6 +210,7 @@ class TopicSimulation:
             assert layout is not None
             for each in layout.segments.values():
                 await self._read(data_name(topic.name, each), rest)
+        await self._wait_clean()
         self._notes.rest.leftovers = await self._observer.leftovers()
         return rest
 

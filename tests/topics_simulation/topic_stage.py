@@ -68,6 +68,11 @@ class Trap(Faults):
         """At the point after so many others the trap springs."""
         self._steps, self._spring, self._prefix = steps, spring, prefix
 
+    @property
+    def is_set(self) -> bool:
+        """Whether it will spring."""
+        return self._spring is not None
+
     def clear(self) -> None:
         """Nothing happens."""
         self._spring = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from topics_simulation.topic_checker import check_topics
 from topics_simulation.topic_history import TopicHistory
 from topics_simulation.topic_notes import (
+    Claimed,
     Gone,
     Part,
     Probe,
     Reading,
     Shape,
     Subscribed,
+    Timed,
     Told,
     TopicNotes,
     Written,
@@ -102,6 +104,14 @@ class TopicStory:
 
     def probe(self, after_ms: int | None) -> None:
         self.notes.rest.probes.append(Probe(TOPIC, LEFT, after_ms))
+
+    def claim(self, producer: str) -> None:
+        """Somebody is granted the exclusive right to produce."""
+        self.notes.claimed.append(Claimed(TOPIC, producer, self.segments.tick(), self.segments.tick()))
+
+    def timed(self, message: str, due_ms: int, shown_ms: int) -> None:
+        """A delayed message comes at that time."""
+        self.notes.timed.append(Timed(message, TOPIC, "sub", due_ms, shown_ms))
 
     def told(self, drained: set[int], **members: dict[int, bool]) -> None:
         """In the end the members have these segments, as a whole or not."""

@@ -7,8 +7,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from linearizability.recording import Killable
 from metastore.interface import MetadataStore, open_store
-from support.server import ServerProcess
 from watch_contract.line import Line
 from watch_contract.stage import OpenStore, Stage
 
@@ -20,7 +20,7 @@ class Troubles:
     """Kills, and breaks of the line, in turn and at random."""
 
     def __init__(
-        self, server: ServerProcess, line: Line, seed: int, kills: int, breaks: int, is_settled: bool = False
+        self, server: Killable, line: Line, seed: int, kills: int, breaks: int, is_settled: bool = False
     ) -> None:
         self.kills = 0
         self._is_settled = is_settled
