@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 PROTO := $(shell find proto -name '*.proto')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-peers oxia-bin bench lint proto clean
+.PHONY: help demo test test-long test-peers oxia-bin load bench bench-peers bench-curves bench-pages lint proto clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,7 @@ demo: $(READY) ## Start it all, use it, break it, let a topic split and merge, a
 	$(PYTHON) -m controller.demo
 
 test: lint ## Check style and types, then run the tests (PYTEST_ARGS adds options)
+	@sh .ci/find-chromium >/dev/null
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
 
 # How many times over the randomised tests run: at 200 they take hours.
@@ -32,8 +33,29 @@ test-peers: oxia-bin $(READY) ## Compare with a real Oxia server (OXIA_BIN names
 oxia-bin:
 	@test -x "$(OXIA_BIN)" || { echo 'OXIA_BIN must name the binary of an Oxia server' >&2; exit 2; }
 
+load: $(READY) ## Load a service of its own for two minutes, and write a report to build/load (LOAD_ARGS adds options)
+	$(PYTHON) -m loadtest.command.making $(LOAD_ARGS)
+
 bench: $(READY) ## Measure, beside a real Oxia server where OXIA_BIN names one (BENCH_ARGS adds options)
 	$(PYTHON) -m loadtest.bench $(BENCH_ARGS)
+
+bench-peers: oxia-bin $(READY) ## The same work on Tidemark, Oxia (OXIA_BIN), etcd and ZooKeeper (BENCH_ARGS adds options)
+	OXIA_BIN="$(OXIA_BIN)" $(PYTHON) -m loadtest.bench --peers $(BENCH_ARGS)
+
+bench-curves: $(READY) ## Resource curves, and what becomes of twice the load it can bear (BENCH_ARGS adds options)
+	$(PYTHON) -m loadtest.bench --curves $(BENCH_ARGS)
+
+bench-pages: $(READY) ## Write the tables and charts of docs/benchmarks anew, from the stored runs
+	$(PYTHON) -m loadtest.bench.pages
+
+# How long the soak takes, in minutes; most of it under kills and restarts, the rest of it looking for leaks.
+SOAK_MINUTES ?= 60
+
+soak: $(READY) ## Everything at once for SOAK_MINUTES, under kills; then all checkers, and what grew (SOAK_SEED begins elsewhere)
+	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON) -m pytest -s tests/soak $(PYTEST_ARGS)
+
+profile: $(READY) ## Where the processors' time goes on the four hottest paths (PROFILE_ARGS names other lines)
+	$(PYTHON) -m loadtest.profiling $(PROFILE_ARGS)
 
 # pytest wants a conftest.py in several folders, and mypy takes only one module of a name at a time: those folders are
 # checked one by one, once more.
