@@ -63,6 +63,8 @@ class Way:
         self._segment = segment
         self._redirects = 0
         self.trouble: TxnError = BrokersUnavailable("no broker was asked yet")
+        self.is_in_doubt = False
+        """Whether what was asked for may have been done, for all that is known of the attempts so far."""
 
     @property
     def address(self) -> str:
@@ -82,6 +84,15 @@ class Way:
             self._failed()
         self._redirects = 0
         await self._backoff.pause()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Around a wait for an answer: without one, only a redirect says that nothing was done."""
+        try:
+            yield
+        except PASSING as error:
+            self.is_in_doubt = self.is_in_doubt or not _says_where(error)
+            raise
 
     def _learn(self, segment: str, error: TxnError) -> bool:
         if isinstance(error, OwnedElsewhere):
@@ -115,14 +126,21 @@ class Caller:
         self, method: Method[Q, A], request: Q, what: str, *, segment: str | None = None, timeout_s: float | None = None
     ) -> A:
         """Asks the owner of a segment, or any broker. What may pass is waited for as long as there is time."""
+        return await self.call_by(self.way(segment), method, request, what, timeout_s=timeout_s)
+
+    async def call_by(
+        self, way: Way, method: Method[Q, A], request: Q, what: str, *, timeout_s: float | None = None
+    ) -> A:
+        """The same by a way that tells its caller of the attempts."""
         timeout_s = self.request_timeout_s if timeout_s is None else timeout_s
-        way = self.way(segment)
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
                     address = way.address
                     try:
-                        return await self._call_at(address, method, request, what, timeout_s)
+                        await self.reach(address)
+                        with way.asking(), failures_told(f"{what} at {address}"):
+                            return await self.connections.unary(address, method, request, timeout_s)
                     except PASSING as error:
                         self._doubt_list()
                         await way.turn(address, error)
@@ -146,11 +164,6 @@ class Caller:
         told = await self.call(DESCRIBE_BROKER, pb.DescribeBrokerRequest(), "look for brokers", timeout_s=timeout_s)
         self._learn(told)
         return told
-
-    async def _call_at(self, address: str, method: Method[Q, A], request: Q, what: str, timeout_s: float) -> A:
-        await self.reach(address)
-        with failures_told(f"{what} at {address}"):
-            return await self.connections.unary(address, method, request, timeout_s)
 
     async def _look_around(self, address: str) -> None:
         """Asks a broker which others there are; nobody else does meanwhile."""

@@ -39,8 +39,11 @@ class Confirmation(Generic[T]):
         return self._future.done()
 
 
-def all_of(confirmations: Iterable[Confirmation[None]]) -> Confirmation[None]:
-    """Of several: done when all of them are, with the first failure, if there is one."""
+def all_of(confirmations: Iterable[Confirmation[None]], txn: Transaction | None = None) -> Confirmation[None]:
+    """Of several: done when all of them are, with the first failure, if there is one.
+
+    What was begun in a transaction is told by its commit: nobody has to ask here as well.
+    """
     outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waited = list(confirmations)
     left = len(waited)
@@ -60,7 +63,10 @@ def all_of(confirmations: Iterable[Confirmation[None]]) -> Confirmation[None]:
         each.listen(note)
     if not waited:
         outcome.set_result(None)
-    return Confirmation(outcome)
+    confirmation = Confirmation(outcome)
+    if txn is not None:
+        confirmation.register(txn)
+    return confirmation
 
 
 def failed(error: BaseException) -> Confirmation[None]:

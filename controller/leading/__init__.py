@@ -11,6 +11,7 @@ loses stops at once, by his own clock.
     changing              what changes a topic, one after another
     line, requests        how it stands in line; operations as they are asked for
     birth                 how a topic comes to be, which nobody leads yet
+    removal               how one ceases to be, as anybody sees it
     subscribing           subscriptions as operations need them
     claims                the exclusive right to produce
     scaling, pruning      what a topic does by itself, and when that is considered

@@ -6,6 +6,7 @@ What changes the layout or a subscription stands in line, and goes through an op
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ from controller.leading.claims import Claims
 from controller.leading.hearing import Hearing
 from controller.leading.line import Line
 from controller.leading.pruning import Pruner
+from controller.leading.removal import Removal
 from controller.leading.reports import Reports
 from controller.leading.requests import Requests, bound_of_time
 from controller.leading.scaling import Scaler, last_changes
@@ -38,6 +40,9 @@ from controller.subscriptions.coordinator import Outgoing
 from controller.together import together
 from controller.topics import NotLeader, SubscriptionNotFound, TopicNotFound
 from controller.topics.claims import Claim
+from metastore.interface import StoreError
+
+logger = logging.getLogger("tidemark.leading")
 
 
 class TopicLeader:
@@ -133,12 +138,27 @@ class TopicLeader:
         return await self._change(lambda record: self._requests.merge(record.layout, segment_ids))
 
     async def delete(self) -> None:
-        """The topic with all that belongs to it."""
+        """The topic with all that belongs to it. Whoever asks for the same meanwhile is answered the same."""
+        self._check_serving()
 
         async def make(record: TopicRecord) -> Operation:
             return self._requests.delete(record.layout)
 
-        await self._changing.do(make, waits=True)
+        try:
+            await self._changing.do(make, waits=True)
+        except TopicNotFound:
+            return  # it was there when it was asked for: another deletion stood in line before this one
+        except NotLeader:
+            if not await self._is_deleted():
+                raise
+
+    async def _is_deleted(self) -> bool:
+        """Whether the news that nothing is left of the topic has ended the leader, while the answer was on its way."""
+        try:
+            return await Removal(self._records.grant.store, self.topic, self._pace).is_over()
+        except StoreError as error:
+            logger.info("%s: whether it is deleted is not known here: %s", self.topic, error)
+            return False
 
     async def _change(self, request: Callable[[TopicRecord], Operation]) -> Layout:
         async def make(record: TopicRecord) -> Operation:

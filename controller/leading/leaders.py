@@ -14,6 +14,7 @@ from controller.leading.birth import Birth
 from controller.leading.chart import TopicChart
 from controller.leading.leader import TopicLeader
 from controller.leading.leading import Leading
+from controller.leading.removal import Removal
 from controller.leading.surroundings import Surroundings
 from controller.subscriptions import SubscriptionKind
 from controller.topics import InvalidTopic, NotLeader, TopicNotFound, paths
@@ -164,6 +165,19 @@ class Leaders:
         late = NotLeader(f"{topic} is being created, by whoever leads it first: ask again")
         async with self._within(late):
             return await birth.run(record, subscriptions or {})
+
+    async def delete(self, topic: TopicName) -> None:
+        """Deletes a topic; when this returns nothing is left of it. TopicNotFound if there is none.
+
+        Where it is being deleted already it is waited for that, on any broker: who asks again, because an answer was
+        lost, is told of the end of what he has begun. NotLeader, which passes, if that takes too long.
+        """
+        removal = Removal(self._store, topic, self._pace)
+        if await removal.is_under_way():
+            async with self._within(NotLeader(f"{topic} is being deleted, by whoever leads it: ask again")):
+                await removal.wait_over()
+            return
+        await (await self.get(topic)).delete()
 
     def _within(self, late: Exception) -> Unless:
         """A block that is given up after a while."""

@@ -11,6 +11,7 @@ spreading them over workers, its web page) is done with the rate, and the open m
     plans        what the options mean
     engines      the engine's process, from within gevent
     load         a run: engines, workers, the timeline, the verdict
+    tables       locust's CSV files at the end of it
     shape        the course of the rate, from the first arrival to the last outcome
 
 What it promises. Every outcome is one `request` event of locust, with the scenario as its type and the operation as its

@@ -15,7 +15,6 @@ import gevent
 from gevent.event import Event
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
-from locust.stats import CSV_STATS_INTERVAL_SEC
 
 from loadtest.engine.messages import Order
 from loadtest.machine import describe_machine, describe_versions
@@ -24,6 +23,7 @@ from loadtest.outcomes.histogram import merged
 from loadtest.scenarios import new_mark, parts_of
 from loadtest.users.engines import Engine, EngineFailed
 from loadtest.users.plans import order_of, plan_of, thresholds_of
+from loadtest.users.tables import write_tables
 
 logger = logging.getLogger("tidemark.load")
 
@@ -93,7 +93,7 @@ class Load:
             events.report_to_master.add_listener(self._report)
         elif isinstance(runner, MasterRunner):
             runner.register_message(PREPARED, self._on_answer)
-            runner.register_message(FINISHED, self._on_answer)
+            runner.register_message(FINISHED, self._on_finished)
             runner.register_message(FAILED, self._on_answer)
             events.worker_report.add_listener(self._on_report)
 
@@ -220,15 +220,19 @@ class Load:
     def _on_finish(self, environment: Environment, msg: Any, **_: Any) -> None:
         self._end()
         data: dict[str, Any] = {}
-        self._report("", data)
+        # The last report of all that report, locust's own statistics among them: it comes before the run is over.
+        environment.events.report_to_master.fire(client_id="", data=data)
         self._answer(FINISHED, data)
 
     def _answer(self, message: str, data: Mapping[str, Any]) -> None:
         assert isinstance(self._environment.runner, WorkerRunner)
         self._environment.runner.send_message(message, {**data, "failure": self.failure})
 
+    def _on_finished(self, environment: Environment, msg: Any, **_: Any) -> None:
+        environment.events.worker_report.fire(client_id=msg.node_id, data=msg.data)
+        self._on_answer(environment, msg)
+
     def _on_answer(self, environment: Environment, msg: Any, **_: Any) -> None:
-        self._on_report(msg.node_id, msg.data)
         if msg.data["failure"] is not None:
             self.failure = msg.data["failure"]
         self._waited.discard(msg.node_id)
@@ -252,7 +256,7 @@ class Load:
         if isinstance(environment.runner, WorkerRunner):
             return
         if self._options.csv_prefix:
-            gevent.sleep(2 * CSV_STATS_INTERVAL_SEC)  # locust writes its files at intervals, and not at the end
+            write_tables(environment, self._options.csv_prefix)
         result = self.result()
         complaints = [*result.violations, *([] if result.failure is None else [result.failure])]
         if self._options.result:  # whoever reads it tells them

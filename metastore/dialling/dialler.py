@@ -29,8 +29,9 @@ CHANNEL_OPTIONS = (
     # Connections and their pauses are this dialler's own, so a restarted server is found soon.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # In spite of its name: how long one attempt may take. A busy server, or a far one, answers late.
+    ("grpc.min_reconnect_backoff_ms", 1_000),
     # Whoever calls knows what may be sent twice; gRPC does not.
     ("grpc.enable_retries", 0),
 )

@@ -4,6 +4,9 @@ A session's record (timeout and identity) is written like any other; its deadlin
 anew with the full timeout when the shard opens. The schedule is a heap with one entry per session. A heartbeat only
 notes the new deadline; the heap learns of it when the old entry comes up. So a heartbeat costs a dict access, and a
 live session about 300 bytes.
+
+Deadlines mean time in which heartbeats can be heard. While the process stands still they cannot, and afterwards those
+that came meanwhile are still to be read: that time is given back.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from metastore.engine.errors import SessionNotFound, StoreDamaged
 SESSION_KEY_BYTES = 8
 HEAP_SLACK = 1024
 """Entries of ended sessions that the heap may hold beyond one per live session."""
+READING_S = 1.0
+"""How long it may take at most until what came during a standstill is read."""
 _TIMEOUT = struct.Struct("<I")
 
 
@@ -51,6 +56,8 @@ class SessionSchedule:
         self._timeouts_ms: dict[int, int] = {}
         self._deadlines_s: dict[int, float] = {}
         self._heap: list[tuple[float, int]] = []
+        self._spared: set[int] = set()
+        """Who was given the time to be read, and was not heard since: once is enough for who is dead."""
 
     def __len__(self) -> int:
         return len(self._deadlines_s)
@@ -72,11 +79,25 @@ class SessionSchedule:
         if timeout_ms is None:
             raise SessionNotFound(session_id)
         self._deadlines_s[session_id] = now_s + timeout_ms / 1000
+        self._spared.discard(session_id)
+
+    def stood_still(self, standstill_s: float, now_s: float) -> None:
+        """Nobody was heard for so long, until now: that does not count, and what has come is read before anybody ends.
+
+        However often that happens, who is dead ends when his timeout of other time, and READING_S, are over.
+        """
+        for session_id, before_s in self._deadlines_s.items():
+            deadline_s = before_s + standstill_s
+            if deadline_s < now_s + READING_S and session_id not in self._spared:
+                deadline_s = now_s + READING_S
+                self._spared.add(session_id)
+            self._deadlines_s[session_id] = min(deadline_s, now_s + self._timeouts_ms[session_id] / 1000)
 
     def remove(self, session_id: int) -> None:
         """A session ended. Its entry in the heap is dropped when it comes up."""
         self._timeouts_ms.pop(session_id, None)
         self._deadlines_s.pop(session_id, None)
+        self._spared.discard(session_id)
         if len(self._heap) > 2 * len(self._deadlines_s) + HEAP_SLACK:
             self._heap = [(deadline_s, live) for live, deadline_s in self._deadlines_s.items()]
             heapq.heapify(self._heap)

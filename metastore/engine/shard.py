@@ -177,23 +177,30 @@ class Shard:
         with self._store.lock:
             self.sessions.keep_alive(session_id, self._clock.monotonic_s())
 
-    def expire_sessions(self) -> int:
-        """Ends the sessions whose time is over, in batches; returns how many there were."""
+    def note_standstill(self, standstill_s: float) -> None:
+        """This process stood still for so long, until now: sessions do not end for heartbeats that were not read."""
+        with self._store.lock:
+            self.sessions.stood_still(standstill_s, self._clock.monotonic_s())
+
+    def expire_sessions(self, until_s: float | None = None) -> int:
+        """Ends the sessions whose time is over, now or at that time, in batches; returns how many there were."""
         expired = 0
+        judged_s = self._clock.monotonic_s() if until_s is None else until_s
         while not self._closed and self.rounds.failure is None:
             with self._store.lock:
-                due = self.sessions.due(self._clock.monotonic_s(), limits.SESSIONS_PER_EXPIRY_MAX)
+                due = self.sessions.due(judged_s, limits.SESSIONS_PER_EXPIRY_MAX)
             if not due:
                 break
-            self._wait(lambda done: self.rounds.submit(Request(self._expire, due, done, makes_space=True)))  # noqa: B023
+            argument = due, judged_s
+            self._wait(lambda done: self.rounds.submit(Request(self._expire, argument, done, makes_space=True)))  # noqa: B023
             expired += len(due)
             self.statistics.sessions_expired += len(due)
         return expired
 
-    def _expire(self, stage: Stage, session_ids: list[int]) -> None:
+    def _expire(self, stage: Stage, argument: tuple[list[int], float]) -> None:
         """Heartbeats may have come meanwhile: judges again, in the round itself."""
-        now_s = self._clock.monotonic_s()
-        stage.close_sessions([each for each in session_ids if self.sessions.is_due(each, now_s)])
+        session_ids, judged_s = argument
+        stage.close_sessions([each for each in session_ids if self.sessions.is_due(each, judged_s)])
 
     def _wait(self, submit: Callable[[Done], None]) -> Any:
         answered = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable
 
@@ -15,8 +16,12 @@ from metastore.server.router import Router
 from metastore.server.streams import OpenCall
 from metastore.server.tidemark.watch_stream import WatchCall
 
+logger = logging.getLogger("tidemark.metastore")
+
 TICK_S = 0.1
 """The most by which a session outlives its deadline at rest."""
+TICK_S_MAX = 1.0
+"""More than that between two ticks was a standstill: of the process, or for want of a processor."""
 STALLED_READER_S = 60.0
 """A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space."""
 TRIM_INTERVAL_S_MIN, TRIM_INTERVAL_S_MAX = 0.5, 300.0
@@ -46,6 +51,7 @@ class Housekeeper:
         )
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
         self._tend_at_s = clock.monotonic_s()
+        self._ticked_s = clock.monotonic_s()
         self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
         self._failed: set[int] = set()
         self._stopped: set[int] = set()
@@ -66,8 +72,12 @@ class Housekeeper:
             self.tick()
 
     def tick(self) -> None:
-        """Does what is due."""
+        """Does what is due by now: should the process stand still in here, what came meanwhile is seen next time."""
         now_s = self._clock.monotonic_s()
+        standstill_s = now_s - self._ticked_s - TICK_S_MAX
+        self._ticked_s = now_s
+        if standstill_s > 0:
+            self._on_standstill(standstill_s)
         is_trim_due = now_s >= self._trim_at_s
         is_tend_due = now_s >= self._tend_at_s
         for host in self._shards:
@@ -76,7 +86,7 @@ class Housekeeper:
                 self._on_stopped(host, failure)
                 continue
             try:
-                host.shard.expire_sessions()
+                host.shard.expire_sessions(now_s)
                 if is_trim_due:
                     host.shard.trim_log()
                 if is_tend_due:
@@ -93,6 +103,15 @@ class Housekeeper:
         self._end_stalled(now_s)
         self._tell_progress(now_s)
         self._health.announce()
+
+    def _on_standstill(self, standstill_s: float) -> None:
+        """What clients have sent meanwhile is still to be read: nobody is taken for dead for it, or for slow."""
+        logger.warning("stood still for %.1f s: sessions and readers are given that time once more", standstill_s)
+        for host in self._shards:
+            host.shard.note_standstill(standstill_s)
+        self._standing = {
+            call: (produced, since_s + standstill_s) for call, (produced, since_s) in self._standing.items()
+        }
 
     def _tell_progress(self, now_s: float) -> None:
         for call in self._router.open_calls():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import signal
 import subprocess
@@ -133,19 +134,52 @@ def test_a_run_writes_its_report_and_its_files(targets: tuple[str, str], tmp_pat
     assert 90 < summary["arrivals"] < 300  # of 180; Poisson arrivals vary by 40 at 3 standard deviations
     assert "<svg" in page.read_text(encoding="utf-8")
     assert "Locust" in (tmp_path / "page-locust.html").read_text(encoding="utf-8")
-    told = (tmp_path / "locust_stats.csv").read_text(encoding="utf-8")
-    requests = {line.split(",")[1]: int(line.split(",")[2]) for line in told.splitlines()[1:]}
-    assert requests["Aggregated"] == summary["arrivals"]
+    assert requests_of(tmp_path / "locust")["Aggregated"] == summary["arrivals"]
     shown = load("show", str(stored), "--json")
     assert (shown.returncode, json.loads(shown.stdout)) == (0, summary)
 
 
-def test_workers_share_a_run_and_a_threshold_makes_it_fail(targets: tuple[str, str]) -> None:
+def requests_of(prefix: Path) -> dict[str, int]:
+    """How many requests locust's CSV file tells of, by their names."""
+    with Path(f"{prefix}_stats.csv").open(encoding="utf-8", newline="") as file:
+        return {row["Name"]: int(row["Request Count"]) for row in csv.DictReader(file)}
+
+
+LAST_WORD = """
+import sys
+from locust.env import Environment
+from locust.stats import PERCENTILES_TO_REPORT, StatsCSVFileWriter
+from loadtest.users.tables import write_tables
+
+environment = Environment()
+ours = StatsCSVFileWriter(environment, PERCENTILES_TO_REPORT, sys.argv[1])
+ours.requests_csv(ours.requests_csv_writer)  # which it keeps to itself until it is closed
+environment.stats.log_request("watches", "put", 1.0, 1)
+environment.stats.log_request("watches", "put", 2.0, 1)
+environment.stats.log_error("watches", "put", "refused")
+write_tables(environment, sys.argv[1])
+ours.close_files()
+"""
+"""In a process of its own: locust takes its whole process over."""
+
+
+def test_the_last_word_is_in_the_tables_whatever_was_written_before(tmp_path: Path) -> None:
+    prefix = tmp_path / "locust"
+    subprocess.run([sys.executable, "-c", LAST_WORD, str(prefix)], check=True, timeout=WITHIN_S, cwd=ROOT)
+    assert requests_of(prefix) == {"put": 2, "Aggregated": 2}
+    assert "refused" in Path(f"{prefix}_failures.csv").read_text(encoding="utf-8")
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        f"locust_{each}.csv" for each in ("exceptions", "failures", "stats", "stats_history")
+    ]
+
+
+def test_workers_share_a_run_and_a_threshold_makes_it_fail(targets: tuple[str, str], tmp_path: Path) -> None:
     port = str(free_port())
     master = subprocess.Popen(
         [
             *(*COMMAND_LINE, "load", "run", "watches", "--rate", "40", "--time", "3s", "--target", targets[0]),
             *("--workers", "2", "--master-port", port, "--fail-p99-ms", "0.001", "--json", "--quiet"),
+            *("--csv", str(tmp_path / "locust")),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -167,6 +201,7 @@ def test_workers_share_a_run_and_a_threshold_makes_it_fail(targets: tuple[str, s
     assert "Traceback" not in complaints
     assert (summary["plan"]["processes"], summary["errors"]) == (2, 0)
     counts = {row["operation"]: row["count"] for row in summary["operations"]}
+    assert requests_of(tmp_path / "locust") == {**counts, "Aggregated": sum(counts.values())}
     assert counts["put"] > 40
     assert counts["news of a watch"] >= 4 * counts["put"] * 0.9  # the last may come when the run is over
 

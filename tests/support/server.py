@@ -32,8 +32,9 @@ EAGER_CHANNEL = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 100),
+    # In spite of its name: how long one attempt may take, to a server that has no processor at the moment as well.
+    ("grpc.min_reconnect_backoff_ms", 30_000),
 )
 
 Sorting = Literal["hierarchical", "natural"]

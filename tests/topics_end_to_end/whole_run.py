@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
 from controller.client import Client, connect
-from controller.topics import TopicNotFound
 from topics_end_to_end.whole_cast import (
     DEAD,
     EXTRA,
@@ -80,8 +78,7 @@ class WholeRun:
     async def remove(self) -> None:
         """Deletes all topics, once it has run."""
         for topic in [*sorted(self._cast.noted), DEAD]:
-            with contextlib.suppress(TopicNotFound):  # the answer to the attempt before was lost
-                await self._clients[0].topics.delete(topic)
+            await self._clients[0].topics.delete(topic)
 
     async def _while_well(self, work: Coroutine[Any, Any, Any]) -> None:
         """Unless something fails meanwhile that goes on beside it."""

@@ -25,7 +25,7 @@ class Changes:
 
     async def delete(self, request: pb.DeleteTopicRequest, principal: str | None) -> pb.DeleteTopicResponse:
         """With all that belongs to it."""
-        await (await self._desk.leader(request.topic)).delete()
+        await self._desk.leaders.delete(named(request.topic))
         return pb.DeleteTopicResponse()
 
     async def split(self, request: pb.SplitSegmentRequest, principal: str | None) -> pb.TopicDescription:

@@ -152,6 +152,10 @@ class Attachment:
 
     # -- messages and acknowledgements
 
+    def is_void(self, reached: Reached) -> bool:
+        """Whether what was received of the segment up to there comes again."""
+        return self._progress.is_void(reached)
+
     def take(self, messages_max: int) -> list[StreamMessage]:
         """The next messages that are there, and that the application does not have, up to so many."""
         if self._consumer is None or self._is_released:

@@ -76,7 +76,7 @@ class CheckpointGroupConsumer(StreamReceiving):
         try:
             await _put(self._around.caller, await self._described(), self.subscription, checkpoint_of(to))
         finally:
-            self._reached = {}
+            self._forget_reached()
             if self._stream is not None:
                 self._stream.restart()
             self._intake.resume()

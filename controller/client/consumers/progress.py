@@ -79,6 +79,9 @@ class Progress(Protocol):
     def renew(self) -> None:
         """Delivery has begun anew: what is handed out next is what is to come now."""
 
+    def is_void(self, reached: Reached) -> bool:
+        """Whether it cannot be acknowledged any more, for it comes again."""
+
     def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
         """What is to be acknowledged so that everything up to there is; None if nothing is left. CameAgain if void."""
 
@@ -197,9 +200,12 @@ class WholeProgress:
         self._last = None
         self._handed_out.clear()
 
-    def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
+    def is_void(self, reached: Reached) -> bool:
         # What another transaction had acknowledged comes again if that was aborted, be it here already or not.
-        if reached.turn != self._turn or self._is_lost:
+        return reached.turn != self._turn or self._is_lost
+
+    def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
+        if self.is_void(reached):
             raise CameAgain
         for each in [each for each in self._undecided if _is_committed(each)]:
             self._drop(each)
@@ -272,6 +278,10 @@ class SharedProgress:
 
     def renew(self) -> None:
         """What the application has it has."""
+
+    def is_void(self, reached: Reached) -> bool:
+        # Each message stands for itself: of those that come again none is covered by what was received before.
+        return False
 
     def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
         # By when it was received, not by where it is: what others had comes later, and may lie before it.

@@ -104,7 +104,7 @@ class QueueReceiving(TopicConsumer[QueueMessage]):
                 if txn is not None:
                     confirmation.register(txn)
             confirmations.append(confirmation)
-        return all_of(confirmations)
+        return all_of(confirmations, txn)
 
     def negative_acknowledge(self, *messages: QueueMessage) -> None:
         """Gives these messages back: each comes again, here or elsewhere, when its time has come."""

@@ -6,7 +6,7 @@ acknowledgement covers everything that was received up to that message, from wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import cast
 
 from controller.client.confirmations import Confirmation, all_of, failed
@@ -46,6 +46,8 @@ class StreamReceiving(TopicConsumer[StreamMessage]):
         """By which it comes back to what it had, within its grace."""
         self._around = around
         self._reached: Mapping[Attachment, Reached] = {}
+        self._in_transactions: set[Attachment] = set()
+        """Of which everything that was handed out was acknowledged in transactions, whatever became of these."""
         self._place = Place(
             around, subscription, name, budget, self._intake, self._received, takeover_s, release_s, start
         )
@@ -65,17 +67,39 @@ class StreamReceiving(TopicConsumer[StreamMessage]):
                 self._drop_void(attachment, reached)
             if confirmation is not None:
                 confirmations.append(confirmation)
-        if any(each.is_forgotten for each in self._reached):
-            self._reached = {each: reached for each, reached in self._reached.items() if not each.is_forgotten}
-        return all_of(confirmations)
+            if txn is not None and self._reached.get(attachment) == reached:
+                self._in_transactions.add(attachment)
+        self._leave_out({each for each in self._reached if each.is_forgotten})
+        return all_of(confirmations, txn)
 
     def _drop_void(self, attachment: Attachment, reached: Reached) -> None:
         """What is received from now on stands on nothing that cannot be acknowledged: else that would be told again."""
         known = self._reached.get(attachment)
         if known is not None and known.turn == reached.turn:
-            self._reached = {each: found for each, found in self._reached.items() if each is not attachment}
+            self._leave_out({attachment})
+
+    def _drop_aborted(self) -> None:
+        """The same of what a transaction had that is aborted: who saw that knows that it comes again.
+
+        Were it told once more, the next transaction would fail for it, and what that had of other segments would come
+        again; for that the next but one would fail, and so on, without an end.
+        """
+        self._leave_out({each for each in self._in_transactions if each.is_void(self._reached[each])})
+
+    def _leave_out(self, attachments: Set[Attachment]) -> None:
+        """Nothing that is received from now on stands on what was received of these."""
+        if attachments:
+            self._reached = {each: found for each, found in self._reached.items() if each not in attachments}
+            self._in_transactions -= attachments
+
+    def _forget_reached(self) -> None:
+        """Nothing that is received from now on stands on anything."""
+        self._reached = {}
+        self._in_transactions.clear()
 
     def _received(self, attachment: Attachment, handed_out: HandedOut) -> list[StreamMessage]:
+        self._in_transactions.discard(attachment)
+        self._drop_aborted()
         before = cast("Mapping[Origin, Reached]", self._reached)  # nobody changes it
         messages, turns = handed_out
         self._reached = {**self._reached, attachment: reached_with(messages[-1], turns[-1])}
@@ -149,7 +173,7 @@ class StreamConsumer(CumulativeStream):
         try:
             await seek(self._around.topics, self.topic, self.subscription, to)
         finally:
-            self._reached = {}
+            self._forget_reached()
             self._stream.restart()
             self._intake.resume()
 

@@ -41,6 +41,7 @@ from controller.client.topics.names import namespace_of, topic_of
 from controller.client.topics.namespaces import TopicSet, TopicSetChange
 from controller.client.values import EARLIEST, LATEST, Edge
 from controller.pb import topics_pb2 as pb
+from controller.topics.errors import TopicNotFound
 from metastore.dialling import Method
 
 Q = TypeVar("Q", bound=Message)
@@ -50,8 +51,8 @@ A = TypeVar("A", bound=Message)
 class Topics:
     """Topics are named as `topic://TENANT/NAMESPACE/NAME`, `TENANT/NAMESPACE/NAME` or `NAME`.
 
-    What is asked again because an answer was lost may have been done the first time: then creating tells TopicExists,
-    and deleting TopicNotFound.
+    What is asked again because an answer was lost may have been done the first time: then creating tells TopicExists.
+    Deleting succeeds all the same.
     """
 
     def __init__(self, caller: Caller, layouts: Layouts) -> None:
@@ -98,9 +99,17 @@ class Topics:
             after = page.topics[-1]
 
     async def delete(self, topic: str) -> None:
-        """Deletes a topic with all that belongs to it. TopicNotFound if there is none."""
+        """Deletes a topic with all that belongs to it. TopicNotFound if there is none.
+
+        Behind an answer that was lost it is as well that there is none: then this may be what has deleted it.
+        """
         name = str(topic_of(topic))
-        await self._at_leader(DELETE_TOPIC, pb.DeleteTopicRequest(topic=name), name, "delete")
+        way = self._caller.way(name)
+        try:
+            await self._caller.call_by(way, DELETE_TOPIC, pb.DeleteTopicRequest(topic=name), f"delete {name}")
+        except TopicNotFound:
+            if not way.is_in_doubt:
+                raise
 
     async def set_properties(self, topic: str, properties: Mapping[str, str]) -> TopicState:
         """Puts other properties in place of those that a topic has."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, merge, nothing_comes, run, send, split, taken
 
 from controller.client import EARLIEST, Client
-from controller.client.consumers import StreamConsumer
+from controller.client.consumers import StreamConsumer, StreamMessage
+from controller.client.consumers.attachments import Attachment
+from controller.client.consumers.messages import Origin
 from controller.client.errors import AckTooLate
 from controller.client.topics.producer import ProducerOptions
 from txn.model.errors import TxnConflict, TxnError, TxnHasFailedOperations
@@ -18,6 +23,33 @@ OUT = "topic://public/default/out"
 
 async def opened(client: Client, name: str = "one") -> StreamConsumer:
     return await client.stream_consumer(TOPIC, "billing", name=name, start=EARLIEST)
+
+
+@contextmanager
+def held_back(origin: Origin) -> Iterator[None]:
+    """What comes again from this segment takes its time."""
+    assert isinstance(origin, Attachment)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(origin, "take", lambda messages_max: [])
+        yield
+    origin._arrived()
+
+
+async def of_two_segments(client: Client) -> tuple[StreamConsumer, list[StreamMessage]]:
+    """A consumer of two segments, and messages that it has received, of both."""
+    await client.topics.create(TOPIC, segments=2)
+    producer, consumer = await client.producer(TOPIC), await opened(client)
+    await send(producer, range(8))
+    messages = [await consumer.receive(PATIENCE_MS) for _ in range(8)]
+    assert {each.segment_id for each in messages} == {0, 1}
+    return consumer, messages
+
+
+async def all_of_one(consumer: StreamConsumer, messages: Sequence[StreamMessage], segment_id: int) -> StreamMessage:
+    """Receives once more all that there was of a segment, and nothing else; returns the last."""
+    again = [await consumer.receive(PATIENCE_MS) for each in messages if each.segment_id == segment_id]
+    assert {each.segment_id for each in again} == {segment_id}
+    return again[-1]
 
 
 async def all_in(client: Client, count: int) -> list[int]:
@@ -173,6 +205,63 @@ def test_that_acknowledging_is_too_late_is_told_once(monkeypatch: pytest.MonkeyP
         message = await consumer.receive(PATIENCE_MS)
         assert message.segment_id != again
         await consumer.acknowledge_cumulative(message)
+
+    run(scenario)
+
+
+def test_what_is_received_behind_an_abort_does_not_stand_on_what_is_still_to_come_again() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        consumer, messages = await of_two_segments(client)
+        other = next(each for each in messages[-1].reached if each is not messages[-1].origin)
+        txn = await client.begin()
+        consumer.acknowledge_cumulative(messages[-1], txn=txn)
+        with held_back(other):
+            await txn.abort()
+            last = await all_of_one(consumer, messages, messages[-1].segment_id)
+            async with client.transaction() as next_txn:
+                consumer.acknowledge_cumulative(last, txn=next_txn)
+        again = await all_of_one(consumer, messages, 1 - last.segment_id)
+        await consumer.acknowledge_cumulative(again)
+        assert await nothing_comes(consumer)
+
+    run(scenario)
+
+
+def test_segments_that_come_again_do_not_make_each_other_too_late_for_ever() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        consumer, messages = await of_two_segments(client)
+        first = messages[0]
+        last = [each for each in messages if each.origin is not first.origin][-1]
+        txn = await client.begin()
+        consumer.acknowledge_cumulative(first, txn=txn)  # and not what was received of its segment behind it
+        await txn.abort()
+        with pytest.raises(TxnHasFailedOperations):
+            async with client.transaction() as failing:
+                consumer.acknowledge_cumulative(last, txn=failing)
+        with held_back(last.origin):
+            again = await all_of_one(consumer, messages, first.segment_id)
+            async with client.transaction() as succeeding:
+                consumer.acknowledge_cumulative(again, txn=succeeding)
+        await consumer.acknowledge_cumulative(await all_of_one(consumer, messages, last.segment_id))
+        assert await nothing_comes(consumer)
+
+    run(scenario)
+
+
+def test_no_failure_in_a_transaction_is_left_that_nobody_has_asked_for() -> None:
+    async def scenario(stage: Stage, client: Client) -> None:
+        left: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: left.append(context))
+        consumer, messages = await of_two_segments(client)
+        for _ in range(2):
+            txn = await client.begin()
+            consumer.acknowledge_cumulative(messages[-1], txn=txn)
+            await txn.abort()
+        with pytest.raises(TxnHasFailedOperations):
+            async with client.transaction() as failing:
+                consumer.acknowledge_cumulative(messages[-1], txn=failing)
+        gc.collect()
+        assert left == []
 
     run(scenario)
 

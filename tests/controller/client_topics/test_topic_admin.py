@@ -9,6 +9,7 @@ from topics_stage import TOPIC, new_store, patiently, run, run_with_brokers
 
 from controller.autoscale import InvalidAutoScale
 from controller.broker import Broker
+from controller.broker.topics.changes import Changes
 from controller.client import (
     EARLIEST,
     BlockingClient,
@@ -22,8 +23,9 @@ from controller.client import (
 from controller.client.topics.names import topic_of
 from controller.layout import TopicName
 from controller.layout.errors import SegmentInWrongState, SegmentNotFound
+from controller.pb import topics_pb2 as pb
 from controller.subscriptions import WrongKind
-from controller.topics.errors import InvalidTopic, SubscriptionNotFound, TopicExists, TopicNotFound
+from controller.topics.errors import InvalidTopic, NotLeader, SubscriptionNotFound, TopicExists, TopicNotFound
 
 
 def test_a_topic_from_its_beginning_to_its_end() -> None:
@@ -240,3 +242,46 @@ def test_closing_a_client_ends_its_watches() -> None:
             await waiting
 
     run(scenario)
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> None:
+    """Brokers delete what they are asked to, and then these failures come in the place of their answers."""
+    delete = Changes.delete
+
+    async def deleted(self: Changes, request: pb.DeleteTopicRequest, principal: str | None) -> pb.DeleteTopicResponse:
+        try:
+            return await delete(self, request, principal)
+        finally:
+            if failures:
+                raise failures.pop(0)
+
+    monkeypatch.setattr(Changes, "delete", deleted)
+
+
+def test_what_was_deleted_and_asked_again_behind_a_lost_answer_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Exception] = []
+    lose_answers(monkeypatch, failures)
+
+    async def scenario(client: Client) -> None:
+        await client.topics.create(TOPIC)
+        failures.append(NotLeader("the broker that did it has just gone"))
+        await client.topics.delete(TOPIC)
+        assert failures == []
+        with pytest.raises(TopicNotFound):
+            await client.topics.describe(TOPIC)
+
+    run(scenario)
+
+
+def test_of_what_was_not_there_a_redirect_does_not_make_a_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Exception] = []
+    lose_answers(monkeypatch, failures)
+
+    async def scenario(url: str, brokers: list[Broker]) -> None:
+        async with await connect(url) as client:
+            failures.append(NotLeader("another broker leads it", brokers[0].address))
+            with pytest.raises(TopicNotFound):
+                await client.topics.delete(TOPIC)
+            assert failures == []
+
+    run_with_brokers(1, scenario)
