@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metastore.files import replace_file
+
 FORMAT = 1
 MANIFEST = "tidemark.json"
 LOCK = "LOCK"
@@ -150,17 +152,7 @@ class DataDirectory:
             "identity": self.identity,
             "namespaces": [{key: getattr(each, key) for key in keys} for each in namespaces],
         }
-        temporary = self.path / (MANIFEST + ".new")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.path / MANIFEST)
-        directory = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace_file(self.path / MANIFEST, json.dumps(content, indent=2).encode())
 
     def close(self) -> None:
         """Lets another process have the directory."""
