@@ -83,7 +83,7 @@ def _head(result: Mapping[str, Any], title: str) -> str:
     failed = bool(result["violations"] or result["failure"])
     verdict = "failed" if failed else "passed"
     said = (
-        f"{plan['rate']:g} arrivals a second, {plan['shape']}, for {result['seconds']} s, "
+        f"{plan['rate']:g} arrivals a second, {plan['shape']}, for {result['seconds']:g} s, "
         f"from {_when(result['began_ms'])} on"
     )
     return f'<header><h1>{escape(title)}</h1><span class="verdict {verdict}">{verdict}</span></header><p>{said}</p>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,15 @@ def test_long_runs_have_longer_steps_and_lose_nothing() -> None:
     assert (result["step_s"], result["seconds"], result["began_ms"]) == (4, 1_000, 7_000_000)
     assert [row["second"] for row in whole] == list(range(0, 1_000, 4))
     assert sum(row["count"] for row in whole) == 1_000
+
+
+def test_a_run_that_begins_in_the_middle_of_a_second_is_no_longer_for_that() -> None:
+    plan = replace(PLAN, time_s=5.0)
+    timeline = timeline_of([arrival(0.01, second=100.5 + number / 10) for number in range(50)])
+    result = Result(plan, timeline).as_json()
+    assert (result["seconds"], result["operations"][0]["rate"]) == (5.0, 10.0)
+    cut = timeline_of([arrival(0.01, second=100.5 + number / 10) for number in range(20)])
+    assert Result(plan, cut).as_json()["seconds"] == 3, "an interrupted run is as long as it was"
 
 
 # -- the page
