@@ -14,7 +14,6 @@ another number of shards or another order of keys is refused, with the way out.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import random
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metastore.files import replace_file
+from metastore.files import lock_file, replace_file
 
 FORMAT = 1
 MANIFEST = "tidemark.json"
@@ -101,14 +100,11 @@ class DataDirectory:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = lock_file(path / LOCK)
+        except BlockingIOError as error:
+            raise DirectoryInUse(f"the data directory {path} is in use by another process") from error
         except OSError as error:
             raise DirectoryError(f"the data directory {path} cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise DirectoryInUse(f"the data directory {path} is in use by another process") from error
         self.identity = f"{(randomness or random.SystemRandom()).getrandbits(_IDENTITY_BITS):032x}"
         """By which a directory is told from another one that came in its place."""
         self._is_identified = False

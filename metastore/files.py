@@ -1,7 +1,11 @@
-"""What makes changes of files durable: their content by one sync, their names by another, of the directory."""
+"""What files take to be relied on: content and names that are durable, and one process at a time.
+
+Content is durable by one sync, a name by another, of its directory. A lock is the kernel's: it goes with its process.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -21,6 +25,17 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock_file(path: Path) -> int:
+    """Makes a file this process's own until the descriptor is closed; BlockingIOError if another process has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def replace_file(path: Path, content: bytes) -> None:

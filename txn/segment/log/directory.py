@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metastore.faults import Faults
-from metastore.files import replace_file, sync_path
+from metastore.files import lock_file, replace_file, sync_path
 from metastore.log import Log, LogDamaged, LogError, LogFull, LogOptions
 from metastore.log.errors import is_no_space
 from txn.model import paths
@@ -58,11 +57,13 @@ class SegmentDirectory:
         if not path.is_dir():
             path.mkdir(exist_ok=True)
             sync_path(root)
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = lock_file(path / LOCK)
+        except BlockingIOError as error:
+            raise LogInUse(f"the log of {segment!r} in {path} is open elsewhere: {error.strerror}") from error
+        try:
             is_there = os.path.samestat(os.fstat(lock), os.stat(path / LOCK))
-        except OSError as error:  # held by another, or removed meanwhile
+        except OSError as error:  # removed meanwhile
             os.close(lock)
             raise LogInUse(f"the log of {segment!r} in {path} is open elsewhere: {error.strerror}") from error
         if not is_there:
