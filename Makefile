@@ -54,6 +54,9 @@ SOAK_MINUTES ?= 60
 soak: $(READY) ## Everything at once for SOAK_MINUTES, under kills; then all checkers, and what grew (SOAK_SEED begins elsewhere)
 	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON) -m pytest -s tests/soak $(PYTEST_ARGS)
 
+soak-judge: $(READY) ## Judge the notes of a failed epoch of the soak once more (NOTES names the file)
+	PYTHONPATH=tests $(PYTHON) -m soak.judging $(NOTES)
+
 profile: $(READY) ## Where the processors' time goes on the four hottest paths (PROFILE_ARGS names other lines)
 	$(PYTHON) -m loadtest.profiling $(PROFILE_ARGS)
 

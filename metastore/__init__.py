@@ -35,8 +35,8 @@ The rooms, from the ground up; each opens with its own essay:
 - `metastore.demo`          the story that `make demo` tells
 
 Beside them stand modules that every room may use: `clock` (time as an argument), `faults` (named points at
-which a test stops the process), `commandline` and `tables` (the `tidemark` program), and what services share:
-`addresses`, `logs` and `tokens`.
+which a test stops the process), `files` (what makes files durable), `commandline` and `tables` (the `tidemark`
+program), and what services share: `addresses`, `logs` and `tokens`.
 
 Where to start reading: `metastore.engine`, whose essay follows one write through a round; then
 `metastore.log` for what happens on disk, and `metastore.server` for what happens on the wire. To use a store:

@@ -14,7 +14,6 @@ another number of shards or another order of keys is refused, with the way out.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import random
@@ -22,6 +21,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from metastore.files import lock_file, replace_file
 
 FORMAT = 1
 MANIFEST = "tidemark.json"
@@ -99,14 +100,11 @@ class DataDirectory:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = lock_file(path / LOCK)
+        except BlockingIOError as error:
+            raise DirectoryInUse(f"the data directory {path} is in use by another process") from error
         except OSError as error:
             raise DirectoryError(f"the data directory {path} cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise DirectoryInUse(f"the data directory {path} is in use by another process") from error
         self.identity = f"{(randomness or random.SystemRandom()).getrandbits(_IDENTITY_BITS):032x}"
         """By which a directory is told from another one that came in its place."""
         self._is_identified = False
@@ -150,17 +148,7 @@ class DataDirectory:
             "identity": self.identity,
             "namespaces": [{key: getattr(each, key) for key in keys} for each in namespaces],
         }
-        temporary = self.path / (MANIFEST + ".new")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.path / MANIFEST)
-        directory = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace_file(self.path / MANIFEST, json.dumps(content, indent=2).encode())
 
     def close(self) -> None:
         """Lets another process have the directory."""

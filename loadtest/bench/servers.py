@@ -233,6 +233,6 @@ def free_ports(count: int) -> list[int]:
             try:
                 listener.bind((LOOPBACK, port))
             except OSError:
-                continue
+                continue  # somebody else has it: another one will do
             ports.append(port)
         return ports

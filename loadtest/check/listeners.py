@@ -22,7 +22,7 @@ def is_here(host: str) -> bool:
             with socket.socket(family, kind, protocol) as bound:
                 bound.bind(address)
         except OSError:
-            continue
+            continue  # only an address of this machine can be bound: this one is not
         return True
     return False
 
@@ -60,6 +60,6 @@ def _links(process: int) -> Iterator[str]:
             try:
                 yield os.readlink(each)
             except FileNotFoundError:
-                continue
+                continue  # closed since they were listed
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return

@@ -23,7 +23,7 @@ def tell(result: Mapping[str, Any], out: TextIO, *, as_json: bool) -> None:
     write_rows(COLUMNS, _rows(result), out)
     plan = result["plan"]
     print(
-        f"\n{result['arrivals']} arrivals in {result['seconds']} s ({plan['rate']:g} a second were asked for, "
+        f"\n{result['arrivals']} arrivals in {result['seconds']:g} s ({plan['rate']:g} a second were asked for, "
         f"{plan['shape']}), {result['errors']} errors, {result['not_started']} not started in time; "
         f"99 of 100 began no more than {result['late_p99_ms']:g} ms late",
         file=out,

@@ -8,6 +8,7 @@ from loadtest.drawing.scales import Scale, tick_text
 
 TICK_BELOW = 16
 TICK_BESIDE = 7
+TICKS_MAX = 20
 TEXT_MIDDLE = 4
 """From the middle of a line of text down to where it stands."""
 
@@ -37,10 +38,11 @@ def ticks_across(scale: Scale, top: float, bottom: float) -> list[str]:
     return drawn
 
 
-def ticks_up(scale: Scale, left: float, right: float) -> list[str]:
+def ticks_up(scale: Scale, left: float, right: float, ticks_max: int = TICKS_MAX) -> list[str]:
     """Level lines at the ticks of a scale that runs upwards, with their values to the left."""
     drawn = []
-    for tick in scale.ticks():
+    ticks = scale.ticks()
+    for tick in ticks[:: max(1, -(-len(ticks) // ticks_max))]:
         place = scale.place(tick)
         drawn.append(line(left, place, right, place, "grid"))
         drawn.append(text(left - TICK_BESIDE, place + TEXT_MIDDLE, tick_text(tick), "tick", "end"))

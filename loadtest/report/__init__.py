@@ -2,7 +2,8 @@
 
     page        the page: what was asked for, what came of it, whether it was enough
     sections    its charts, from a result
-    curves      curves and bars over time, as SVG
+    curves      curves, bars and events over time, as SVG
+    axes        the axis of time, and what happened meanwhile, marked on it
 
 It reads a result as JSON (`loadtest.outcomes.result`) and nothing else, so that a stored one can be shown again.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from loadtest.report.curves import Chart, drawn, legend
@@ -33,20 +35,24 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   font-variant-numeric: tabular-nums; } .tile b.bad { color: var(--bad); }
 svg { width: 100%; height: auto; display: block; } .tick { font-size: 11px; fill: var(--pale); }
 .grid { stroke: var(--line); stroke-width: 1; }
-.curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; } .area { opacity: 0.16; stroke: none; }
-.mark line { stroke: var(--pale); stroke-width: 1; stroke-dasharray: 2 3; opacity: 0.75; }
+.curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .area { opacity: 0.16; stroke: none; }
+.strip { font-size: 13px; font-weight: 600; fill: var(--ink); } .strip, .halo { paint-order: stroke;
+  stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; } .touch { fill: transparent; }
+.stem { stroke-width: 1.5; opacity: 0.45; }
+.mark line { stroke: var(--pale); stroke-width: 1; stroke-dasharray: 1 4; opacity: 0.6; }
 .mark path { fill: var(--five); } .mark.merge path { fill: var(--three); }
 .names { margin: 2px 0 6px; font-size: 13px; color: var(--pale); } .name { margin-right: 16px; white-space: nowrap; }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 6px; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
 td, th { padding: 5px 10px 5px 0; border-top: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { color: var(--pale); font-weight: 500; border-top: none; } td:nth-child(-n+2), th:nth-child(-n+2) {
-  text-align: left; } tr.step td { color: var(--pale); } td.bad { color: var(--bad); } ul { margin: 6px 0; }
+th { color: var(--pale); font-weight: 500; border-top: none; } td:first-child, th:first-child { text-align: left; }
+tbody th { color: var(--ink); font-weight: 600; padding-top: 14px; } td:first-child { padding-left: 14px; }
+tr.step td { color: var(--pale); } td.bad { color: var(--bad); } ul { margin: 6px 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 8px 0 0; font-size: 13px; }
 dt { color: var(--pale); } dd { margin: 0; overflow-wrap: anywhere; }
 """ + "\n".join(
-    f"circle.{name}, rect.{name}, .area.{name} {{ fill: var(--{name}); }} .curve.{name} {{ stroke: var(--{name}); }} "
-    f"i.{name} {{ background: var(--{name}); }}"
+    f"circle.{name}, rect.{name}, .area.{name} {{ fill: var(--{name}); }} i.{name} {{ background: var(--{name}); }} "
+    f".curve.{name}, .stem.{name} {{ stroke: var(--{name}); }}"
     for name in COLOURS
 )
 KINDS = {"arrival": "", "step": "of an arrival, from its own start", "event": "from the start of its cause"}
@@ -77,8 +83,8 @@ def _head(result: Mapping[str, Any], title: str) -> str:
     failed = bool(result["violations"] or result["failure"])
     verdict = "failed" if failed else "passed"
     said = (
-        f"{plan['rate']:g} arrivals a second, {plan['shape']}, for {result['seconds']} s, "
-        f"from {moment_text(result['began_ms'])}"
+        f"{plan['rate']:g} arrivals a second, {plan['shape']}, for {result['seconds']:g} s, "
+        f"from {_when(result['began_ms'])} on"
     )
     return f'<header><h1>{escape(title)}</h1><span class="verdict {verdict}">{verdict}</span></header><p>{said}</p>'
 
@@ -116,24 +122,31 @@ def _chart(chart: Chart, result: Mapping[str, Any]) -> str:
         f'viewBox="0 0 8 7"><path d="M0 0h8l-4 7z"/></svg> {escape(text)}</span>'
         for text in kinds
     )
-    names = f'<div class="names">{legend(chart)}{named}</div>'
+    names = f'<div class="names">{legend(chart)}{named if chart.has_marks else ""}</div>'
     picture = drawn(chart, result["seconds"], result["step_s"], marks)
     return f"<section><h2>{escape(chart.title)}</h2><p>{escape(chart.said)}</p>{names}{picture}</section>"
 
 
 def _operations(result: Mapping[str, Any]) -> str:
-    heads = "".join(f"<th>{name}</th>" for name in ("operation", "scenario", *(head for _, head in COLUMNS), "errors"))
-    rows = "".join(_operation(each) for each in result["operations"])
+    heads = "".join(f"<th>{name}</th>" for name in ("operation", *(head for _, head in COLUMNS), "errors"))
+    rows = "".join(_scenarios(result["operations"]))
     said = (
         "Latencies in ms. Arrivals count from when they were meant to begin; steps (pale) are parts of arrivals and "
         "count from their own start; events come by themselves and count from when their cause was meant to begin."
     )
-    return f"<section><h2>Operations</h2><p>{said}</p><table><tr>{heads}</tr>{rows}</table></section>"
+    return f"<section><h2>Operations</h2><p>{said}</p><table><thead><tr>{heads}</tr></thead>{rows}</table></section>"
+
+
+def _scenarios(operations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows of each, below its name."""
+    for name, of_scenario in groupby(operations, itemgetter("scenario")):
+        rows = "".join(map(_operation, of_scenario))
+        yield f'<tbody><tr><th colspan="{len(COLUMNS) + 2}">{escape(name)}</th></tr>{rows}</tbody>'
 
 
 def _operation(each: Mapping[str, Any]) -> str:
     errors = ", ".join(f"{name} {count:,}" for name, count in each["errors"].items())
-    cells = [escape(each["operation"]), escape(each["scenario"])]
+    cells = [escape(each["operation"])]
     cells += [f"{each[name]:,}" if name == "count" else f"{each[name]:,.1f}" for name, _ in COLUMNS]
     row = "".join(f"<td>{cell}</td>" for cell in cells)
     hint = escape(KINDS[each["kind"]])
@@ -142,16 +155,20 @@ def _operation(each: Mapping[str, Any]) -> str:
 
 
 def _run(result: Mapping[str, Any]) -> str:
-    plan = result["plan"]
+    plan, late_ms = result["plan"], f"{result['late_p99_ms']:.3g} ms"
     facts: Sequence[tuple[str, object]] = [
         ("targets", ", ".join(result["targets"])),
         ("arrivals", f"{plan['spacing']}, seed {plan['seed']}, from {plan['processes']} process(es)"),
-        ("begun late", f"99 of 100 arrivals no more than {result['late_p99_ms']:g} ms after they were meant to begin"),
+        ("begun late", f"99 of 100 arrivals no more than {late_ms} after they were meant to begin"),
         *((name, value) for name, value in result["machine"].items()),
         ("versions", ", ".join(f"{name} {value}" for name, value in result["versions"].items())),
     ]
     rows = "".join(f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(str(said))}</dd>" for name, said in facts)
     return f"<section><h2>The run</h2><dl>{rows}</dl></section>"
+
+
+def _when(time_ms: int) -> str:
+    return moment_text(time_ms).replace("T", " ").replace("Z", " UTC")
 
 
 def _ms_text(value: float) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loadtest.report.curves import Chart, Series, points_of
+from loadtest.report.curves import Chart, Look, Points, Series, points_of
 
-COLOURS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+MARK_COLOURS = {"split": "five", "merge": "three"}
+"""As the triangles have them that stand for these."""
 WHOLE_STEPS_MIN = 4
 """In longer runs the first and the last step are not shown, which are not whole."""
 Rows = Sequence[Mapping[str, Any]]
@@ -28,11 +29,11 @@ def _throughput(whole: Rows, step_s: float) -> Chart:
         whole = whole[1:-1]  # a run begins and ends within a step
     meant = [(row["second"], row["count"] / step_s) for row in whole]
     well = [(row["second"], (row["count"] - row["errors"]) / step_s) for row in whole]
-    series = [Series("meant to begin", "two", meant), Series("served", "one", well, is_filled=True)]
+    series = [Series("meant to begin", "two", meant), Series("served", "one", well, Look.AREA)]
     for name, column, colour in (("errors", "errors", "bad"), ("not started in time", "not_started", "worse")):
         bars = [(row["second"], row[column] / step_s) for row in whole]
         if any(value for _, value in bars):
-            series.append(Series(name, colour, bars, is_bars=True))
+            series.append(Series(name, colour, bars, Look.BARS))
     said = "Arrivals by the second in which they were meant to begin, and how many of these were served."
     return Chart("Arrivals", said, "per second", series)
 
@@ -49,32 +50,33 @@ def _latency(whole: Rows) -> Chart:
 
 def _by_scenario(timeline: Rows) -> Iterator[Chart]:
     rows = [row for row in timeline if row["kind"] == "arrival" and row["scenario"] and not row["operation"]]
-    names = list(dict.fromkeys(row["scenario"] for row in rows))
+    names = sorted({row["scenario"] for row in rows})
     if len(names) > 1:
-        series = _series(rows, names, "scenario")
         said = "99 of 100 arrivals of a scenario were answered within this time of when they were meant to begin."
-        yield Chart("p99 by scenario", said, "ms", series, is_log=True)
+        yield Chart("p99 by scenario", said, "ms", _strips(rows, names, "scenario"), is_log=True, is_apart=True)
 
 
 def _events(timeline: Rows) -> Iterator[Chart]:
     rows = [row for row in timeline if row["kind"] == "event" and row["operation"]]
-    for title, said, words in (
-        (
-            "Delivery",
+    delivered = [row for row in rows if "news" in row["operation"] or "deliver" in row["operation"]]
+    names = sorted({row["operation"] for row in delivered})
+    if names:
+        said = (
             "p99 of how long news of watches and messages took, from when the arrival was meant to begin that caused "
-            "them; of what is committed, from when its commit began.",
-            ("news", "deliver"),
-        ),
-        ("Splits and merges", "How long each took.", ("split", "merge")),
-    ):
-        chosen = [row for row in rows if any(word in row["operation"] for word in words)]
-        names = list(dict.fromkeys(row["operation"] for row in chosen))
-        if names:
-            yield Chart(title, said, "ms", _series(chosen, names, "operation"), is_log=True)
-
-
-def _series(rows: Rows, names: Sequence[str], column: str) -> list[Series]:
-    return [
-        Series(name, COLOURS[place % len(COLOURS)], points_of([row for row in rows if row[column] == name], "p99_ms"))
-        for place, name in enumerate(names)
+            "them; of what is committed, from when its commit began."
+        )
+        yield Chart("Delivery", said, "ms", _strips(delivered, names, "operation"), is_log=True, is_apart=True)
+    changes = [
+        Series(f"{name} of a segment", colour, _points(rows, "operation", name, "max_ms"), Look.EVENTS)
+        for name, colour in MARK_COLOURS.items()
     ]
+    if any(each.points for each in changes):
+        yield Chart("Splits and merges", "How long each took.", "ms", changes, is_log=True, has_marks=False)
+
+
+def _strips(rows: Rows, names: Sequence[str], column: str) -> list[Series]:
+    return [Series(name, "one", _points(rows, column, name, "p99_ms"), Look.AREA) for name in names]
+
+
+def _points(rows: Rows, column: str, name: str, value: str) -> Points:
+    return points_of([row for row in rows if row[column] == name], value)

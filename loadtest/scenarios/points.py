@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from loadtest.arrivals import DISTRIBUTIONS
 from loadtest.arrivals.pump import Arrival
-from loadtest.scenarios.scenario import Scenario, Stage, all_of
-from metastore.interface import MetadataStore, children_of
+from loadtest.scenarios.scenario import MetadataScenario, Stage, all_of
+from metastore.interface import children_of
 
 FOLDER = "/load/points"
 DELETES = 0.1
 """The share of deletes among what is no read."""
 
 
-class MetadataMixed(Scenario):
+class MetadataMixed(MetadataScenario):
     """Reads, writes and deletes of single records."""
 
     name = "metadata-mixed"
     said = "gets, puts and deletes of single records, every key as often as every other"
-    uses = "metadata"
     rate = 200.0
     distribution = "uniform"
 
@@ -25,11 +24,9 @@ class MetadataMixed(Scenario):
         super().__init__(stage)
         settings = stage.settings
         self._choose = DISTRIBUTIONS[settings.distribution or self.distribution](settings.records)
-        self._value = bytes(settings.value_bytes)
-        self._store: MetadataStore
 
     async def prepare(self) -> None:
-        self._store = await self.stage.store()
+        await super().prepare()
         there = {key async for key in self._store.list(children_of(FOLDER))}
         missing = [key for key in map(self._key, range(self.settings.records)) if key not in there]
         await all_of(self._store.put(key, self._value) for key in missing)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loadtest.arrivals.pump import Arrival
-from loadtest.scenarios.scenario import Scenario, Stage, all_of
-from metastore.interface import BatchKind, Comparison, MetadataStore, Range, Watch, children_of
+from loadtest.scenarios.scenario import MetadataScenario, all_of
+from metastore.interface import BatchKind, Comparison, Range, Watch, children_of
 
 SEQUENCES_FOLDER = "/load/sequences"
 SEQUENCES = 16
@@ -24,21 +24,15 @@ WATCHES_OF_EACH = 4
 KEYS_OF_EACH = 100
 
 
-class Sequences(Scenario):
+class Sequences(MetadataScenario):
     """Records whose keys the store numbers."""
 
     name = "sequences"
     said = f"appends to {SEQUENCES} sequences, whose keys the store numbers, and reads of the newest record"
-    uses = "metadata"
     rate = 150.0
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
-        self._value = bytes(stage.settings.value_bytes)
-        self._store: MetadataStore
-
     async def prepare(self) -> None:
-        self._store = await self.stage.store()
+        await super().prepare()
         await all_of(self._append(number) for number in range(SEQUENCES))
 
     async def serve(self, arrival: Arrival) -> None:
@@ -66,21 +60,15 @@ class Sequences(Scenario):
         return f"{SEQUENCES_FOLDER}/{self.settings.mark}-{number:03}"
 
 
-class IndexScans(Scenario):
+class IndexScans(MetadataScenario):
     """Scans of a range of an index that changes meanwhile."""
 
     name = "index-scans"
     said = f"scans of {SCANNED} records by an index, while records move within that index"
-    uses = "metadata"
     rate = 40.0
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
-        self._value = bytes(stage.settings.value_bytes)
-        self._store: MetadataStore
-
     async def prepare(self) -> None:
-        self._store = await self.stage.store()
+        await super().prepare()
         there = {key async for key in self._store.list(children_of(INDEXED_FOLDER))}
         missing = [number for number in range(self.settings.records) if self._key(number) not in there]
         await all_of(self._put(number, number) for number in missing)
@@ -108,20 +96,15 @@ class IndexScans(Scenario):
         return f"{INDEXED_FOLDER}/{number:08}"
 
 
-class Watches(Scenario):
+class Watches(MetadataScenario):
     """News of ranges, timed by when the write was meant to begin that they tell of."""
 
     name = "watches"
     said = f"puts into {RANGES} ranges, each with {WATCHES_OF_EACH} watches; how long until every watch has the news"
-    uses = "metadata"
     rate = 60.0
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
-        self._store: MetadataStore
-
     async def prepare(self) -> None:
-        self._store = await self.stage.store()
+        await super().prepare()
         for number in range(RANGES):
             for _ in range(WATCHES_OF_EACH):
                 folder = self._folder(number)

@@ -171,3 +171,17 @@ async def all_of(works: Iterable[Coroutine[Any, Any, Any]]) -> None:
 def new_mark() -> str:
     """Of a run, or of one process of it: nobody else has it."""
     return f"{time.time_ns():x}-{random.SystemRandom().getrandbits(32):08x}"
+
+
+class MetadataScenario(Scenario):
+    """One whose arrivals use the store."""
+
+    uses = "metadata"
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._value = bytes(stage.settings.value_bytes)
+        self._store: MetadataStore
+
+    async def prepare(self) -> None:
+        self._store = await self.stage.store()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from loadtest.arrivals.pump import Arrival
-from loadtest.scenarios.scenario import Scenario, Stage
-from metastore.interface import MetadataStore, Session
+from loadtest.scenarios.scenario import MetadataScenario
+from metastore.interface import Session
 
 FOLDER = "/load/members"
 STORM = 20
@@ -14,20 +14,12 @@ STORM = 20
 TIMEOUT_MS = 10_000
 
 
-class SessionStorm(Scenario):
+class SessionStorm(MetadataScenario):
     """Sessions come at once, register, and go at once."""
 
     name = "session-storm"
     said = f"storms of {STORM} sessions that open at once, put an ephemeral record each, and close at once"
-    uses = "metadata"
     rate = 2.0
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
-        self._store: MetadataStore
-
-    async def prepare(self) -> None:
-        self._store = await self.stage.store()
 
     async def serve(self, arrival: Arrival) -> None:
         arrival.operation = "storm"

@@ -131,7 +131,7 @@ async def put_own(
         keeper.give_up(session, f"it has ended, says the store at the put of {shown(key)}")
         raise
     except UnexpectedVersion:
-        pass
+        pass  # a record is there; it may be this one, of an attempt whose answer was lost
     except OutcomeUnknown:
         is_outcome_known = False
     record = await _find(keeper, find or get)

@@ -16,9 +16,9 @@ What it promises.
 What it refuses. It knows no network and no namespaces. It does not judge whether a key belongs to its shard. It
 repairs no damage: a store that is not what was written does not open.
 
-Start reading at `shard` (the door), then `rounds` (group commit) and `stage` (what a write does). `store` and
-`overlay` say what a reader sees, `feeder` how LMDB catches up, `change` and `record` what the bytes mean. `keys`,
-`index_keys` and `tree` make LMDB an ordered map of keys of any length. `recovery` is what opening does, `previous` the
-switch for what watches want to know of the past. `read`, `scan`, `sequence`, `sessions` and `notifications` are what
-their names say.
+Start reading at `shard` (the door), then `rounds` (group commit), `stage` (requests) and `effects` (what their
+operations do). `store` and `overlay` say what a reader sees, `changelog` what a shard tells of its past, `feeder` how
+LMDB catches up, `change` and `record` what the bytes mean. `keys`, `index_keys` and `tree` make LMDB an ordered map
+of keys of any length. `recovery` is what opening does, `previous` the switch for what watches want to know of the
+past. `read`, `scan`, `sequence`, `sessions` and `notifications` are what their names say.
 """

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from metastore.engine.errors import EngineError, StoreDamaged, StoreFull
 from metastore.faults import Faults
-from metastore.log.directory import sync_directory
+from metastore.files import sync_path, unfinished_path
 from metastore.log.errors import is_no_space
 
 FILE_NAME = "previous"
-UNFINISHED_SUFFIX = ".new"
 FORMAT = 1
 _FIELDS = struct.Struct("<Bqq")
 _CHECKSUM = struct.Struct("<I")
@@ -78,14 +77,14 @@ class PreviousRecords:
         """Switches off, the file first."""
         self._path.unlink(missing_ok=True)
         self._faults.reach("previous.unlink.after")
-        sync_directory(self._directory)
+        sync_path(self._directory)
         self.since_offset = None
 
     def _write(self, now_ms: int) -> None:
         """Replaces the file, whole and durable."""
         assert self.since_offset is not None
         fields = _FIELDS.pack(FORMAT, self.since_offset, now_ms)
-        unfinished = self._path.with_name(FILE_NAME + UNFINISHED_SUFFIX)
+        unfinished = unfinished_path(self._path)
         with unfinished.open("wb") as file:
             file.write(fields + _CHECKSUM.pack(zlib.crc32(fields)))
             file.flush()
@@ -94,5 +93,5 @@ class PreviousRecords:
         self._faults.reach("previous.rename.before")
         unfinished.rename(self._path)
         self._faults.reach("previous.rename.after")
-        sync_directory(self._directory)
+        sync_path(self._directory)
         self.wanted_ms = now_ms

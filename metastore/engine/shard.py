@@ -9,7 +9,6 @@ All methods may be called from any thread.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable
@@ -21,10 +20,11 @@ from typing import Any, TypeVar
 
 from metastore.clock import Clock, SystemClock
 from metastore.engine import limits, read
+from metastore.engine.changelog import ChangeLog
 from metastore.engine.errors import InvalidSessionTimeout, ShardStopped, StoreDamaged, StoreInUse
 from metastore.engine.feeder import Feeder
 from metastore.engine.keys import key_order
-from metastore.engine.notifications import NotificationBatch, notifications_of
+from metastore.engine.notifications import NotificationBatch
 from metastore.engine.operations import Get, Range, Transaction, WriteBatch, WriteResult
 from metastore.engine.overlay import View
 from metastore.engine.points import Points
@@ -46,7 +46,8 @@ from metastore.engine.validate import (
     check_transaction,
 )
 from metastore.faults import NO_FAULTS, Faults
-from metastore.log import Frame, Log, LogError, LogOptions, LogTrimmed
+from metastore.files import lock_file
+from metastore.log import Frame, Log, LogError, LogOptions
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class Shard:
         self._store = store
         self._log = log
         self._previous = previous
-        store.keeps_previous = previous.since_offset is not None
+        self._changes = ChangeLog(log, store, previous, self.order, clock, options.retention_ms)
         self.sessions = SessionSchedule()
         self.statistics = ShardStatistics()
         self.feeder = Feeder(store, faults, self._on_failure)
@@ -292,21 +293,7 @@ class Shard:
     def notifications(self, offset: int, bytes_max: int) -> list[NotificationBatch]:
         """The news from an offset on (or from the oldest retained one), about so many bytes of log."""
         self.check_open()
-        return [
-            notifications_of(frame.first_offset + index, payload, self.order)
-            for frame in self._retained_frames(offset, bytes_max)
-            for index, payload in enumerate(frame.entries)
-        ]
-
-    def _retained_frames(self, offset: int, bytes_max: int) -> list[Frame]:
-        """The log from an offset on, or from where trimming has left it; trimming may go on meanwhile."""
-        offset = max(offset, self._log.first_offset)
-        while offset < self.next_offset:
-            try:
-                return self._log.read(offset, bytes_max)
-            except LogTrimmed as error:
-                offset = error.oldest
-        return []
+        return self._changes.notifications(offset, bytes_max)
 
     def read_log(self, offset: int, bytes_max: int) -> list[Frame]:
         """About so many bytes of the change log, one frame at least if there is any; LogTrimmed if it is gone.
@@ -322,18 +309,11 @@ class Shard:
         To be called between rounds, as is `tend_previous`.
         """
         self.check_open()
-        try:
-            return self._previous.begin(self.next_offset, self._clock.wall_ms())
-        finally:
-            self._store.keeps_previous = self._previous.since_offset is not None
+        return self._changes.keep_previous()
 
     def tend_previous(self, is_wanted: bool) -> None:
         """To be called now and then: ends `keep_previous` when nobody has wanted it for a retention time."""
-        if self._store.keeps_previous and self._previous.tend(
-            is_wanted, self._clock.wall_ms(), self.options.retention_ms
-        ):
-            self._previous.end()
-            self._store.keeps_previous = False
+        self._changes.tend_previous(is_wanted)
 
     @property
     def previous_since(self) -> int | None:
@@ -349,9 +329,7 @@ class Shard:
 
     def trim_log(self) -> int:
         """Drops log entries that are older than the retention and in LMDB; returns the oldest offset left."""
-        oldest_ms = self._clock.wall_ms() - self.options.retention_ms
-        applied = self._store.applied.next_offset
-        return self.rounds.between_rounds(lambda: self._log.trim(applied, oldest_ms))
+        return self.rounds.between_rounds(self._changes.trim)
 
     # -- the end
 
@@ -412,13 +390,10 @@ class Shard:
 def _lock(directory: Path) -> int:
     """Makes the directory this process's own."""
     directory.mkdir(parents=True, exist_ok=True)
-    lock = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
+        return lock_file(directory / "LOCK")
+    except BlockingIOError as error:
         raise StoreInUse(f"{directory} is in use by another process") from error
-    return lock
 
 
 def _create_session(stage: Stage, argument: tuple[int, bytes]) -> int:

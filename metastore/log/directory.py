@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from metastore.files import UNFINISHED_SUFFIX, sync_path
 from metastore.log.errors import LogDamaged
 from metastore.log.format import SEGMENT_HEADER_BYTES, decode_segment_header
 from metastore.log.segment import Segment
 from metastore.log.window import read_exactly
 
-UNFINISHED_SUFFIX = ".new"
 _NAME = re.compile(r"(\d{20})\.log")
 
 
@@ -22,25 +22,11 @@ def segment_path(directory: Path, first_offset: int) -> Path:
     return directory / f"{first_offset:020d}.log"
 
 
-def unfinished_path(path: Path) -> Path:
-    """A segment bears this name until it is durable: under its own name it is never half there."""
-    return path.with_name(path.name + UNFINISHED_SUFFIX)
-
-
 def make_directory(directory: Path) -> None:
     """Creates the directory, durably, if it is not there."""
     if not directory.is_dir():
         directory.mkdir()
-        sync_directory(directory.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Makes creations, renames and deletions in the directory durable."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        sync_path(directory.parent)
 
 
 def list_directory(directory: Path) -> tuple[list[Path], list[Path], list[Path]]:

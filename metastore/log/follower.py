@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from metastore.log.directory import list_directory, load_segment
 from metastore.log.errors import LogTrimmed
-from metastore.log.format import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, Frame, decode_frame_header, is_sound
+from metastore.log.format import SEGMENT_HEADER_BYTES, Frame
 from metastore.log.segment import Place, Segment
 from metastore.log.window import Window
 
@@ -97,20 +97,10 @@ class LogFollower:
 def _walk(segment: Segment, fd: int, start: LogPlace) -> LogPlace:
     """The end of the frames that are whole, from a frame's place on."""
     window = Window(fd, os.fstat(fd).st_size, PIECE_BYTES)
-    offset, position = start.offset, start.position
-    while True:
-        buffer, at = window.at(position, FRAME_HEADER_BYTES)
-        header = decode_frame_header(buffer, at, segment.header.salt)
-        if header is None or header.first_offset != offset:
-            break
-        size = header.size_bytes
-        if at + size > len(buffer):
-            buffer, at = window.at(position, size)
-        if not is_sound(buffer, at, header):
-            break
-        offset, position = header.end_offset, position + size
-        segment.index.learn(offset, position)
-    return LogPlace(segment.first_offset, offset, position)
+    end = Place(start.offset, start.position)
+    for _, behind in segment.sound_frames(window, end):
+        end = behind
+    return LogPlace(segment.first_offset, end.offset, end.position)
 
 
 def _cut(frame: Frame, end: int) -> Frame:

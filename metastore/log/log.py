@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metastore.faults import NO_FAULTS, Faults
+from metastore.files import sync_path
 from metastore.log import directory as files
 from metastore.log.errors import LogDamaged, LogError, LogFailed, LogFull, LogTrimmed, is_no_space
 from metastore.log.format import (
@@ -105,7 +106,7 @@ class Log:
         path = files.segment_path(directory, first_offset)
         tail = Tail.create(path, header, 0, options, faults, options.step_bytes_min)
         try:
-            files.sync_directory(directory)
+            sync_path(directory)
         except BaseException:
             tail.close()
             raise
@@ -292,7 +293,7 @@ class Log:
 
     def _sync_directory(self) -> None:
         try:
-            files.sync_directory(self.directory)
+            sync_path(self.directory)
         except OSError as error:
             raise self._failed("syncing the directory", error) from error
 

@@ -23,7 +23,6 @@ from metastore.log.format import (
     FrameHeader,
     count_blank_sectors,
     decode_frame_header,
-    is_sound,
 )
 from metastore.log.segment import Place, Segment
 from metastore.log.window import Window, read_exactly, write_exactly
@@ -42,22 +41,12 @@ class End(NamedTuple):
 
 def find_end(segment: Segment, window: Window) -> End:
     """Checks frame after frame, up to the first place where no sound one follows."""
-    offset, position = segment.first_offset, SEGMENT_HEADER_BYTES
-    synced_end, last_time_ms, frame_count = offset, segment.header.previous_last_time_ms, 0
-    while True:
-        buffer, at = window.at(position, FRAME_HEADER_BYTES)
-        header = decode_frame_header(buffer, at, segment.header.salt)
-        if header is None or header.first_offset != offset:
-            break
-        size = header.size_bytes
-        if at + size > len(buffer):
-            buffer, at = window.at(position, size)
-        if not is_sound(buffer, at, header):
-            break
-        offset, position = header.end_offset, position + size
+    place = Place(segment.first_offset, SEGMENT_HEADER_BYTES)
+    synced_end, last_time_ms, frame_count = place.offset, segment.header.previous_last_time_ms, 0
+    for header, behind in segment.sound_frames(window, place):
+        place = behind
         synced_end, last_time_ms, frame_count = header.synced_end, header.time_ms, frame_count + 1
-        segment.index.learn(offset, position)
-    return End(Place(offset, position), synced_end, last_time_ms, frame_count)
+    return End(place, synced_end, last_time_ms, frame_count)
 
 
 def find_written_end(window: Window, start: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,6 +65,23 @@ class Segment:
             return frames
         finally:
             os.close(fd)
+
+    def sound_frames(self, window: Window, start: Place) -> Iterator[tuple[FrameHeader, Place]]:
+        """Frame after frame from a place between two, up to the first that is not sound; each with the place behind."""
+        offset, position = start
+        while True:
+            buffer, at = window.at(position, FRAME_HEADER_BYTES)
+            header = decode_frame_header(buffer, at, self.header.salt)
+            if header is None or header.first_offset != offset:
+                return
+            size = header.size_bytes
+            if at + size > len(buffer):
+                buffer, at = window.at(position, size)
+            if not is_sound(buffer, at, header):
+                return
+            offset, position = header.end_offset, position + size
+            self.index.learn(offset, position)
+            yield header, Place(offset, position)
 
     def _find(self, window: Window, offset: int) -> tuple[int, int]:
         """The first offset and the position of the frame that holds `offset`."""

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from metastore.faults import Faults
-from metastore.log.directory import unfinished_path
+from metastore.files import unfinished_path
 from metastore.log.errors import is_no_space
 from metastore.log.format import SEGMENT_HEADER_BYTES, SegmentHeader, encode_segment_header
 from metastore.log.options import LogOptions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable
 
 from metastore.clock import Clock
 from metastore.engine.errors import EngineError
+from metastore.engine.ticking import TEND_INTERVAL_S, Ticker, trim_interval_s
 from metastore.server.calls import Report, StreamedAnswer
 from metastore.server.errors import unavailable
 from metastore.server.health import HealthService
@@ -18,15 +18,10 @@ from metastore.server.tidemark.watch_stream import WatchCall
 
 logger = logging.getLogger("tidemark.metastore")
 
-TICK_S = 0.1
-"""The most by which a session outlives its deadline at rest."""
 TICK_S_MAX = 1.0
 """More than that between two ticks was a standstill: of the process, or for want of a processor."""
 STALLED_READER_S = 60.0
 """A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space."""
-TRIM_INTERVAL_S_MIN, TRIM_INTERVAL_S_MAX = 0.5, 300.0
-TEND_INTERVAL_S = 1.0
-"""Between two looks at what the watches hold."""
 
 
 class Housekeeper:
@@ -46,30 +41,22 @@ class Housekeeper:
         self._health = health
         self._clock = clock
         self._report = report
-        self._trim_interval_s = min(
-            max(retention_ms / 10_000, TRIM_INTERVAL_S_MIN), TRIM_INTERVAL_S_MAX
-        )
+        self._trim_interval_s = trim_interval_s(retention_ms)
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
         self._tend_at_s = clock.monotonic_s()
         self._ticked_s = clock.monotonic_s()
         self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
         self._failed: set[int] = set()
         self._stopped: set[int] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+        self._ticker = Ticker(self.tick, "housekeeper")
 
     def start(self) -> None:
         """Begins."""
-        self._thread.start()
+        self._ticker.start()
 
     def stop(self) -> None:
-        """Ends the thread."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(TICK_S):
-            self.tick()
+        """Ends the thread; returns when it has ended."""
+        self._ticker.stop()
 
     def tick(self) -> None:
         """Does what is due by now: should the process stand still in here, what came meanwhile is seen next time."""

@@ -43,12 +43,14 @@ class Progress:
         self._changed = threading.Condition()
         self._done = 0
         self._running = 0
+        self._histories: list[list[Operation]] = []
         self.server_up = threading.Event()
         self.server_up.set()
 
-    def begin(self) -> None:
+    def begin(self, history: list[Operation]) -> None:
         with self._changed:
             self._running += 1
+            self._histories.append(history)
 
     def end(self) -> None:
         with self._changed:
@@ -59,6 +61,11 @@ class Progress:
         with self._changed:
             self._done += 1
             self._changed.notify_all()
+
+    def noted(self) -> list[Operation]:
+        """What all clients have noted so far."""
+        with self._changed:
+            return [operation for history in self._histories for operation in history]
 
     def wait_for(self, operations: int) -> None:
         """Returns when so many operations are done, or no client is left to do them."""
@@ -92,7 +99,7 @@ class RecordingClient(threading.Thread):
         self._stream_metadata = (("shard-id", str(plan.shard)), ("namespace", plan.namespace))
         self._stream: Stream | None = None
         self._last_seen: dict[bytes, int] = {}
-        progress.begin()
+        progress.begin(self.history)
 
     def run(self) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from loadtest.outcomes import (
     violations_of,
 )
 from loadtest.report import page_of
+from loadtest.report.axes import time_axis, time_scale
 from support.browser import Browser
 
 PNG = b"\x89PNG"
@@ -121,6 +123,15 @@ def test_long_runs_have_longer_steps_and_lose_nothing() -> None:
     assert sum(row["count"] for row in whole) == 1_000
 
 
+def test_a_run_that_begins_in_the_middle_of_a_second_is_no_longer_for_that() -> None:
+    plan = replace(PLAN, time_s=5.0)
+    timeline = timeline_of([arrival(0.01, second=100.5 + number / 10) for number in range(50)])
+    result = Result(plan, timeline).as_json()
+    assert (result["seconds"], result["operations"][0]["rate"]) == (5.0, 10.0)
+    cut = timeline_of([arrival(0.01, second=100.5 + number / 10) for number in range(20)])
+    assert Result(plan, cut).as_json()["seconds"] == 3, "an interrupted run is as long as it was"
+
+
 # -- the page
 
 
@@ -172,8 +183,30 @@ def test_a_page_shows_what_was_found_in_light_and_dark_rooms(result: Result, tmp
         assert light.evaluate("document.querySelectorAll('b i, p b, dd i').length") == 0
         for each in (light, dark):
             assert (each.errors, each.overflowing()) == ([], [])
-        assert light.screenshot().startswith(PNG)
-        assert light.screenshot() != dark.screenshot()
+        strips = light.evaluate("[...document.querySelectorAll('text.strip')].map(each => each.textContent)")
+        assert strips == ["metadata-mixed", "topics-reshaping", "delivered to a stream"]
+        assert light.evaluate("document.querySelectorAll('line.stem.five').length") == 4, "the splits, each by itself"
+        for each, curves, card in ((light, "#2f6fdb", "#ffffff"), (dark, "#5b95f5", "#1a212c")):
+            picture = each.screenshot()
+            assert picture.startswith(PNG)
+            colours = each.colours(picture)
+            assert min(colours[curves], colours[card] / 100) > 1_000, "the charts are there to be seen, on their cards"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (5, ["0 s", "1 s", "2 s", "3 s", "4 s", "5 s"]),
+        (121, ["0 s", "20 s", "40 s", "60 s", "80 s", "100 s", "120 s"]),
+        (600, ["0:00", "1:00", "2:00", "3:00", "4:00", "5:00", "6:00", "7:00", "8:00", "9:00", "10:00"]),
+        (7_200, ["0:00:00", "0:20:00", "0:40:00", "1:00:00", "1:20:00", "1:40:00", "2:00:00"]),
+        (10_000_000, None),
+    ],
+)
+def test_times_along_a_chart_are_round_and_few(seconds: int, told: list[str] | None) -> None:
+    parts = [part for part in time_axis(time_scale(seconds), 200) if part.startswith("<text")]
+    texts = [part.partition(">")[2].partition("<")[0] for part in parts]
+    assert texts == told if told is not None else 5 < len(texts) <= 11
 
 
 def test_a_narrow_window_keeps_the_page(result: Result, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ disk. What keeps growing is a failure.
     leaks         the figures of processes
     grounds       the metadata service with its namespaces, which several may kill
     epochs        one epoch
+    notes         the notes of an epoch that failed, in a file
+    judging       the verdicts on notes, stored ones included
     long_run      all of it: troubled epochs, calm ones, and the audit of all transactions at the end
 
 `make soak` runs it for an hour (SOAK_MINUTES); the suite runs one short epoch. Start reading at long_run.py.

@@ -1,4 +1,7 @@
-"""One epoch: topics, watches and single records at the same time, each judged at its end."""
+"""One epoch: topics, watches and single records at the same time, each judged at its end.
+
+Of an epoch that fails, whatever the reason, the notes are kept in a file: processes are never again what they were.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from controller.client import connect
 from linearizability.history import Progress
 from linearizability.operations import Operation
 from linearizability.recording import KILLS_PER_ROUND, record
-from linearizability.report import violations
-from linearizability.versions import wrong_version_ids
 from metastore.interface import OutcomeUnknown, Range, Unavailable, open_store
 from soak.grounds import RECORDS_GROUND, SHARDS, TOPICS, WATCHED, Considerate, Grounds
+from soak.judging import wrong_records
+from soak.notes import FOLDER, Noted, Notes, NotesTooLarge, store
 from topics_end_to_end.whole_cluster import Cluster
+from topics_end_to_end.whole_evidence import Evidence
 from topics_end_to_end.whole_plan import USE, Trouble, WholePlan
 from topics_end_to_end.whole_run import WholeRun
 from txn_histories import checker
@@ -24,6 +29,7 @@ from watch_contract import verdict
 from watch_contract.line import Line
 from watch_contract.stage import Plan, Stage
 from watch_contract.troubles import Troubles, opener
+from watch_contract.verdict import History
 
 SEEDS_APART = 6
 LOGS = "local"
@@ -60,21 +66,56 @@ class Epoch:
         return WholePlan(LOGS, self.seed, use if self.is_calm else {**use, **STORE_KILLS}, has_faults)
 
 
+    @property
+    def name(self) -> str:
+        return f"epoch-{self.number}-{'calm' if self.is_calm else 'troubled'}"
+
+
 Work = Callable[[Epoch, Counter[str]], Awaitable[None]]
+
+
+@dataclass
+class UnderWay:
+    """What has been noted so far in the latest run of each kind; what they had before was judged, and was well."""
+
+    topics: Callable[[], Evidence] | None = None
+    watches: Callable[[], Noted[History]] | None = None
+    records: Callable[[], Noted[list[Operation]]] | None = None
+
+    def notes(self, of: str, failure: str) -> Notes:
+        """As they are now, to be stored."""
+        return Notes(
+            of,
+            failure,
+            None if self.topics is None else self.topics().at_rest(),
+            None if self.watches is None else self.watches(),
+            None if self.records is None else self.records(),
+        )
+
+
+class NotingStage(Stage):
+    """One that says what it has noted, also if it does not come to its end."""
+
+    def noted(self) -> Noted[History]:
+        """So far; there is no last look at the store in it."""
+        return Noted(replace(self._history([]), final=None), is_over=False)
 
 
 class Epochs:
     """On one set of processes."""
 
-    def __init__(self, grounds: Grounds, cluster: Cluster) -> None:
+    def __init__(self, grounds: Grounds, cluster: Cluster, folder: Path = FOLDER) -> None:
         self._grounds = grounds
         self._cluster = cluster
+        self._folder = folder
+        self.under_way = UnderWay()
         self._rounds = 0
         self._stages = 0
 
     async def run(self, epoch: Epoch) -> Counter[str]:
-        """What happened, by kind; raises what is wrong, with the epoch as a note."""
+        """What happened, by kind; raises what is wrong, with the epoch as a note, and where its notes are."""
         counts = Counter[str]({"epochs": 1})
+        self.under_way = UnderWay()
         try:
             async with asyncio.TaskGroup() as group:
                 topics = group.create_task(self._topics(epoch, counts))
@@ -82,8 +123,19 @@ class Epochs:
                 group.create_task(self._beside(topics, self._records, epoch, counts))
         except BaseException as error:
             error.add_note(f"{epoch}: {epoch.plan}")
+            told = self._keep_notes(epoch, error)
+            error.add_note(told)
+            print(told)  # who ends a run by force may never see the error
             raise
         return counts
+
+    def _keep_notes(self, epoch: Epoch, error: BaseException) -> str:
+        """Says where they are."""
+        try:
+            path = store(self.under_way.notes(f"{epoch}: {epoch.plan}", repr(error)), epoch.name, self._folder)
+        except NotesTooLarge as too_large:
+            return f"its notes were not kept: {too_large}"
+        return f"its notes are in {path}; to judge them again: make soak-judge NOTES={path}"
 
     @staticmethod
     async def _beside(topics: asyncio.Task[None], work: Work, epoch: Epoch, counts: Counter[str]) -> None:
@@ -100,6 +152,7 @@ class Epochs:
                 await stack.enter_async_context(await connect(f"{self._cluster.url}?{PATIENCE}")) for _ in range(3)
             ]
             run = WholeRun(epoch.plan, self._cluster, clients)
+            self.under_way.topics = lambda: run.evidence
             watching = asyncio.create_task(self._tell_when_well(run))
             try:
                 findings = await run.run()
@@ -128,14 +181,18 @@ class Epochs:
             kills, breaks = (0, 0) if epoch.is_calm else (WATCH_KILLS, WATCH_BREAKS)
             plan = Plan(seed, SHARDS[WATCHED], rounds=60, least={} if epoch.is_calm else WATCH_LEAST)
             troubles = Troubles(self._grounds, line, seed, kills, breaks)
-            stage = Stage(plan, opener(address), opener(f"{line.address}/{WATCHED}"))
-            findings = await stage.run(troubles.make)
+            stage = NotingStage(plan, opener(address), opener(f"{line.address}/{WATCHED}"))
+            self.under_way.watches = stage.noted
+            history = await stage.record(troubles.make)
+            self.under_way.watches = lambda: Noted(history, is_over=True)
+            findings = stage.judge(history)
         assert not findings.violations, verdict.report(findings)
         counts["watches: runs"] += 1
         counts.update({f"watches: {what}": count for what, count in findings.counts.items()})
 
     async def _records(self, epoch: Epoch, counts: Counter[str]) -> None:
         progress = Progress()
+        self.under_way.records = lambda: Noted(progress.noted(), is_over=False)
         self._rounds += 1
         kills = 0 if epoch.is_calm else KILLS_PER_ROUND
         self._grounds.tell(progress)
@@ -145,7 +202,9 @@ class Epochs:
             )
         finally:
             self._grounds.forget(progress)
-        await asyncio.to_thread(judge_records, history)
+        self.under_way.records = lambda: Noted(history, is_over=True)
+        wrong = await asyncio.to_thread(wrong_records, history)
+        assert not wrong, "\n".join(wrong)
         counts["records: rounds"] += 1
         counts["records: operations"] += len(history)
         counts["records: without an answer"] += sum(each.answer is None for each in history)
@@ -162,14 +221,6 @@ async def empty(address: str) -> None:
                 continue
             return
     raise AssertionError(f"{address} was not emptied in {EMPTYINGS_MAX} attempts")
-
-
-def judge_records(history: list[Operation]) -> None:
-    """Whether it can have happened in one order."""
-    found = violations(history)
-    assert not found, "\n".join(map(str, found))
-    wrong = wrong_version_ids(history)
-    assert not wrong, wrong[:10]
 
 
 def topics_url(grounds: Grounds) -> str:

@@ -19,7 +19,8 @@ the same seed; when it is done, and what meets what, is not.
     whole_transactions   how these begin and end
     whole_cast           all of them, on their topics
     whole_troubles       troubles, made
-    whole_rest           what is so in the end, and the judgement
+    whole_rest           what is so in the end
+    whole_evidence       what all that is judged by, and the judgement
     whole_run            all of it
 
 What it promises: after the last trouble every range is writable, everything is read to its end, and the notes have no

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from enum import Enum
 
 import pytest
 
 from controller.client import MessageId, TopicMessageId, TopicSent
+from topics_end_to_end.whole_evidence import Evidence, judge
 from topics_end_to_end.whole_notebook import Notebook, place_of
 from topics_end_to_end.whole_rest import judge_dead_letters, judge_rework
 from topics_simulation.topic_checker import check_topics
@@ -70,6 +72,18 @@ def test_each_lie_is_found(first: list[int], again: list[int], read: list[int], 
     shown(book, "a", first)
     shown(book, "b", again)
     assert lie in lies(book, read)
+
+
+def test_notes_are_stored_and_judged_again_with_the_same_verdict() -> None:
+    book = noted()
+    shown(book, "a", [0, 2, 1])
+    looked = Evidence(book, [], {}, None)
+    found, again = judge(looked), judge(pickle.loads(pickle.dumps(looked.at_rest())))
+    assert TopicLie.MISORDERED_DELIVERY in found.lies
+    assert again.violations == found.violations
+    assert again.counts == found.counts
+    with pytest.raises(AssertionError, match="a run that is over"):
+        looked.at_rest().book.attempt(book.topics.written[0])
 
 
 def test_what_is_doubted_may_be_done_or_come_again() -> None:

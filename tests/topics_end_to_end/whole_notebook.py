@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.client import MessageId, TopicMessageId, TopicSent
 from controller.layout import key_hash, segment_hash
@@ -32,6 +32,11 @@ def place_of(id: MessageId | TopicMessageId) -> Position:
     """Where a message is."""
     assert id.batch_index < STRIDE, "each has a position of its own"
     return Position(id.position.ledger, id.position.entry * STRIDE + id.batch_index)
+
+
+def note_no_more() -> int:
+    """Where a notebook at rest has its ticks."""
+    raise AssertionError("these notes are of a run that is over")
 
 
 @dataclass
@@ -314,6 +319,17 @@ class Notebook:
         for attempt in self._attempts:
             self.history.sends += self._sends(attempt, by_id)
         return whole
+
+    def at_rest(self) -> Notebook:
+        """What can be stored of it, and judged another time; nothing more is noted in that."""
+        return replace(
+            self,
+            history=replace(self.history, sends=[], acks=[]),  # these are made when it is judged
+            news=Bell(),
+            tick=note_no_more,
+            _next_number=note_no_more,
+            _sightings=dict(enumerate(self._sightings.values())),
+        )
 
     def _sends(self, attempt: Attempt, by_id: Mapping[tuple[str, int], str]) -> Iterable[Send]:
         """One for each segment in which the message is; the one that was told of, if none is known."""

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 
 from controller.client import EARLIEST, Access, CheckpointGroupConsumer, Client, Confirmation, Producer, ProducerOptions
 from controller.client.consumers import StreamMessage
@@ -26,12 +25,6 @@ PAUSE_S = 0.05
 """Between looks at what nobody tells of by itself."""
 MARKS = "marks"
 """Who sends what is sent when applications are gone."""
-
-
-class Wrong(Enum):
-    """What else can be wrong."""
-
-    APPLIED = "what applications made of messages is not whole, or not once"
 
 
 class Rest:
@@ -181,7 +174,11 @@ class Rest:
 
 
 def judge_rework(
-    history: TopicHistory, read: Mapping[str, list[str]], source: str, found: Iterable[str], origins: Mapping[str, str]
+    history: TopicHistory,
+    read: Mapping[str, Iterable[str]],
+    source: str,
+    found: Iterable[str],
+    origins: Mapping[str, str],
 ) -> list[str]:
     """Each message that is there was worked on once, and only those; `found` is what was found of the results."""
     done = Counter(origins[name] for name in set(found) if name in origins)
@@ -192,7 +189,7 @@ def judge_rework(
     return wrong + [f"{name} was not worked on" for name in there - done.keys()]
 
 
-def judge_dead_letters(read: list[str], refused: Iterable[str]) -> list[str]:
+def judge_dead_letters(read: Iterable[str], refused: Iterable[str]) -> list[str]:
     """What was always given back is among the dead letters, and nothing is there twice."""
     times = Counter(read)
     wrong = [f"{name} is {count} times among the dead letters" for name, count in times.items() if count > 1]

@@ -24,12 +24,11 @@ from topics_end_to_end.whole_cast import (
     Cast,
 )
 from topics_end_to_end.whole_cluster import Cluster, clustered, watch_shapes
+from topics_end_to_end.whole_evidence import Evidence, judge
 from topics_end_to_end.whole_notebook import Notebook
 from topics_end_to_end.whole_plan import WholePlan
-from topics_end_to_end.whole_queues import is_dead
-from topics_end_to_end.whole_rest import MARKS, Rest, Wrong, judge_dead_letters, judge_rework
+from topics_end_to_end.whole_rest import MARKS, Rest
 from topics_end_to_end.whole_troubles import Troubles
-from topics_simulation.topic_checker import check_topics
 from topics_simulation.topic_notes import Gone, Shape
 from txn.coordinator.waiting import first_of
 from txn_histories.violations import Findings
@@ -47,6 +46,7 @@ class WholeRun:
         self._rest = Rest(self._book, clients[0])
         self._cast = Cast(plan, self._book, cluster.url, clients)
         self._background: list[asyncio.Task[None]] = []
+        self._read: dict[str, list[str]] | None = None
         self._troubles = Troubles(self._book, cluster, clients[0], [ORDERS, OUT, VAULT], self._cast)
 
     async def run(self) -> Findings:
@@ -69,6 +69,12 @@ class WholeRun:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it is judged by; so far, as long as it runs."""
+        origins = {name: origin for each in self._cast.reworks for name, origin in each.origins.items()}
+        return Evidence(self._book, self._cast.dead, origins, self._read)
 
     async def wait_confirmed(self, more: int) -> None:
         """Returns when so many more messages have been confirmed."""
@@ -123,23 +129,13 @@ class WholeRun:
         await cast.reader.stop()
         read = await rest.read_logs(topics)
         book.may_be_settled((ORDERS, WORK), cast.dead)
-        return self._judge(read, writable_ms)
+        self._read = read
+        return self._judge(writable_ms)
 
-    def _judge(self, read: dict[str, list[str]], writable_ms: int) -> Findings:
-        book, cast = self._book, self._cast
-        history = book.judged()
-        findings = check_topics(history)
-        origins = {name: origin for each in cast.reworks for name, origin in each.origins.items()}
-        wrong = judge_rework(history, read, ORDERS, [*read[OUT], *book.settled[OUT, WATCH]], origins)
-        refused = {name for name in book.accepted[ORDERS] if is_dead(name)}
-        marks = {each.message for each in book.topics.written if each.producer == MARKS}
-        wrong += judge_dead_letters(cast.dead, refused - marks)
-        for each in wrong:
-            findings.add(Wrong.APPLIED, "applications", each)
-        findings.counts.update(book.counts)
+    def _judge(self, writable_ms: int) -> Findings:
+        findings = judge(self.evidence)
         findings.counts["writable ms"] = writable_ms
         findings.counts["moved ms at most"] = max(self._cluster.moved_ms, default=0)
-        findings.counts["dead letters"] = len(cast.dead)
         return findings
 
     def _note_shape(self, shape: Shape | Gone) -> None:

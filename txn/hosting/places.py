@@ -13,8 +13,8 @@ import os
 from pathlib import Path
 
 from metastore.coordination import Pace
+from metastore.files import sync_path
 from txn.model.errors import RecordDamaged
-from txn.segment.log.directory import sync_directory
 
 STORED = "stored"
 LOCAL = "local"
@@ -53,4 +53,4 @@ def _name_once(path: Path, name: str) -> None:
         pass  # whoever came first has named it
     finally:
         new.unlink()
-    sync_directory(path.parent)
+    sync_path(path.parent)

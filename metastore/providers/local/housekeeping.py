@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 
 from metastore.clock import Clock
 from metastore.engine.errors import ShardStopped
+from metastore.engine.ticking import TEND_INTERVAL_S, Ticker, trim_interval_s
 from metastore.providers.local.failures import translated
 from metastore.providers.local.lasting import Lasting
 from metastore.providers.local.shards import OpenShard
-
-TICK_S = 0.1
-"""The most by which a session outlives its deadline at rest."""
-TEND_INTERVAL_S = 1.0
-"""How often watches tell their progress, and what nobody needs any more is let go."""
-TRIM_INTERVAL_S_MIN, TRIM_INTERVAL_S_MAX = 0.5, 300.0
-TRIMS_PER_RETENTION = 10
 
 logger = logging.getLogger("tidemark.local")
 
@@ -35,27 +28,20 @@ class Housekeeper:
         self._shards = shards
         self._clock = clock
         self._lasting = lasting
-        interval_s = retention_ms / 1000 / TRIMS_PER_RETENTION
-        self._trim_interval_s = min(max(interval_s, TRIM_INTERVAL_S_MIN), TRIM_INTERVAL_S_MAX)
+        self._trim_interval_s = trim_interval_s(retention_ms)
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
         self._tend_at_s = clock.monotonic_s() + TEND_INTERVAL_S
         self._stopped: set[OpenShard] = set()
         self._complained: set[OpenShard] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tidemark-housekeeper", daemon=True)
+        self._ticker = Ticker(self.tick, "tidemark-housekeeper")
 
     def start(self) -> None:
         """Begins."""
-        self._thread.start()
+        self._ticker.start()
 
     def stop(self) -> None:
         """Ends the thread; returns when it has ended."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(TICK_S):
-            self.tick()
+        self._ticker.stop()
 
     def tick(self) -> None:
         """Does what is due. Heartbeats come before expiry: a session that can be kept is kept."""

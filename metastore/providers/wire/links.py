@@ -163,7 +163,7 @@ class Links:
                 link = self._link_to(await self._caller.reach(shard_id, CONNECT_ATTEMPT_S))
                 break
             except Unavailable:
-                continue
+                continue  # it was waited for, for CONNECT_ATTEMPT_S; and it is waited for longer
             except StoreError as error:
                 _fail(feeds, error)
                 return

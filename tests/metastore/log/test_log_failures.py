@@ -151,7 +151,7 @@ def test_a_failed_sync_of_the_directory_stops_the_log(
 
     with opened(tmp_path / "log", small_options()) as log:
         append_synced(log, [b"x" * 600], [b"y" * 600])
-        monkeypatch.setattr("metastore.log.directory.sync_directory", refuse)
+        monkeypatch.setattr("metastore.log.log.sync_path", refuse)
         with pytest.raises(LogFailed, match="syncing the directory failed"):
             log.append([b"z" * 600], TIME_MS) if change == "roll" else log.trim(1, TIME_MS + 1)
         check_stopped(log)

@@ -12,9 +12,10 @@ from metastore.directory import Namespace
 from metastore.engine.errors import SessionNotFound
 from metastore.engine.sessions import READING_S
 from metastore.engine.shard import Shard
+from metastore.engine.ticking import TICK_S
 from metastore.server.health import HealthService
 from metastore.server.host import Host, ShardHost
-from metastore.server.housekeeper import TICK_S, TICK_S_MAX, Housekeeper
+from metastore.server.housekeeper import TICK_S_MAX, Housekeeper
 from metastore.server.router import Router
 from metastore.server.security import Authenticator
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metastore.faults import Faults
+from metastore.files import lock_file, replace_file, sync_path
 from metastore.log import Log, LogDamaged, LogError, LogFull, LogOptions
 from metastore.log.errors import is_no_space
 from txn.model import paths
@@ -28,7 +28,6 @@ from txn.segment.log.state import LogState
 LOCK = "LOCK"
 STATE = "segment.json"
 ENTRIES = "log"
-NEW = ".new"
 REMOVED = ".removed"
 
 _PLAIN_NAME_MAX = 200
@@ -57,12 +56,14 @@ class SegmentDirectory:
         path = root / directory_name(segment)
         if not path.is_dir():
             path.mkdir(exist_ok=True)
-            sync_directory(root)
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            sync_path(root)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = lock_file(path / LOCK)
+        except BlockingIOError as error:
+            raise LogInUse(f"the log of {segment!r} in {path} is open elsewhere: {error.strerror}") from error
+        try:
             is_there = os.path.samestat(os.fstat(lock), os.stat(path / LOCK))
-        except OSError as error:  # held by another, or removed meanwhile
+        except OSError as error:  # removed meanwhile
             os.close(lock)
             raise LogInUse(f"the log of {segment!r} in {path} is open elsewhere: {error.strerror}") from error
         if not is_there:
@@ -83,13 +84,7 @@ class SegmentDirectory:
     def write_state(self, state: LogState) -> None:
         """Replaces the state, durably."""
         self.faults.reach("segment.state.before")
-        new = self.path / (STATE + NEW)
-        with new.open("wb") as file:
-            file.write(state.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(self.path / STATE)
-        sync_directory(self.path)
+        replace_file(self.path / STATE, state.encode())
         self.faults.reach("segment.state.after")
 
     def open_entries(self, state: LogState | None, options: LogOptions) -> Log:
@@ -102,7 +97,7 @@ class SegmentDirectory:
         removed = self.path.with_name(self.path.name + REMOVED)
         remove_tree(removed)  # what a removal left that did not come to its end
         self.path.rename(removed)
-        sync_directory(self.path.parent)
+        sync_path(self.path.parent)
         remove_tree(removed)
 
     def release(self) -> None:
@@ -131,15 +126,6 @@ def take_over(
         log.close()
         raise
     return state, log
-
-
-def sync_directory(path: Path) -> None:
-    """Makes creations, renames and deletions in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_tree(path: Path) -> None:

@@ -69,7 +69,7 @@ class RaisedFence(Fence):
                     records.fence_key, _encode(term), expected=expected, partition_key=records.partition_key
                 )
             except (UnexpectedVersion, OutcomeUnknown):
-                continue
+                continue  # what is there now decides, be it this put's or somebody else's
             self._version_id = result.version.version_id
             return
         raise SegmentUnavailable(
