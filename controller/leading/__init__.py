@@ -16,7 +16,7 @@ loses stops at once, by his own clock.
     claims                the exclusive right to produce
     scaling, pruning      what a topic does by itself, and when that is considered
     hearing               what a leader is told of its topic
-    reports               what owners of segments report, as the leader hears it
+    reports, strays       what owners of segments report, as the leader hears it; what is of no segment goes
     drains, loads         the same, as owners write it down
     hosted                segments at work, here or at the broker that owns them
     surroundings          what the leaders of one broker share

@@ -22,6 +22,7 @@ from controller.leading.removal import Removal
 from controller.leading.reports import Reports
 from controller.leading.requests import Requests, bound_of_time
 from controller.leading.scaling import Scaler, last_changes
+from controller.leading.strays import Strays
 from controller.leading.subscribing import ServedSubscriptions
 from controller.leading.surroundings import Surroundings
 from controller.operations import (
@@ -90,6 +91,7 @@ class TopicLeader:
         )
         self._line = Line(self._check_serving)
         """Where all stands that changes the layout, a subscription or a claim."""
+        self._strays = Strays(records, reports, lambda: self.layout, self._line)
         self._changing = Changing(
             records, runner, self._served, self._line, self._check_serving, took=self._take, doubted=self._end
         )
@@ -300,6 +302,7 @@ class TopicLeader:
         self.subscriptions.on_layout(record.layout)
         self.scaler.wake("layout")
         self.pruner.wake()
+        self._strays.look()
 
     # -- from beginning to end
 
@@ -336,6 +339,7 @@ class TopicLeader:
                 Hearing(self._records, self._reports, self._pace).run(self),
                 self.scaler.run(),
                 self.pruner.run(),
+                self._strays.run(),
                 self.claims.run(),
                 self.subscriptions.wait_failed(),
             )
@@ -353,6 +357,7 @@ class TopicLeader:
 
     def on_reports(self, loads: Collection[int], subscriptions: Collection[str]) -> None:
         """Owners have reported."""
+        self._strays.look()
         if loads:
             self.scaler.wake("load")
         for name in subscriptions:

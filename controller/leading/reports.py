@@ -40,6 +40,11 @@ class Reports:
         """The segments that each subscription has read to their end."""
         return self._drained
 
+    @property
+    def segments(self) -> set[int]:
+        """All of which anything is reported."""
+        return {paths.segment_id_of_key(key) for key in self._view.records}
+
     async def __aenter__(self) -> Self:
         await self._view.__aenter__()
         try:

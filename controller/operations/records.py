@@ -201,6 +201,12 @@ class LeaderRecords:
 
         return await self.insist(listed)
 
+    async def delete_reports(self, segment_id: int) -> None:
+        """Removes what owners have reported of a segment."""
+        path = f"{paths.loads_path(self.topic)}/{segment_id}"
+        for key in [*await self.keys_below(f"{path}/drained"), paths.load_key(self.topic, segment_id)]:
+            await self.delete(key)
+
     # -- single steps
 
     async def _find_own(self, operation: Operation) -> StoredOperation | None:

@@ -18,7 +18,6 @@ from controller.operations.errors import OperationFailed
 from controller.operations.operation import Kind, Operation, Phase
 from controller.operations.records import LeaderRecords, StoredOperation
 from controller.operations.work import SegmentWork, each_of, has_cursors
-from controller.topics import paths
 from metastore.coordination import Backoff, Deposed, Pace
 from metastore.faults import NO_FAULTS, Faults
 from metastore.interface import OutcomeUnknown, Retriable, UnexpectedVersion
@@ -200,7 +199,7 @@ class Runner:
                 await each_of(names, work.delete)
             case plan.Reports(segments):
                 for segment in segments:
-                    await self._delete_reports(segment)
+                    await records.delete_reports(segment)
             case plan.Record():
                 for name, kind in operation.subscriptions.items():
                     await subscriptions.create(name, kind)
@@ -222,11 +221,6 @@ class Runner:
         if wanted is None:
             return await subscriptions.with_cursors()
         return [name for name in wanted if has_cursors(operation.subscriptions[name])]
-
-    async def _delete_reports(self, segment: int) -> None:
-        path = f"{paths.loads_path(self._topic)}/{segment}"
-        for key in [*await self._records.keys_below(f"{path}/drained"), paths.load_key(self._topic, segment)]:
-            await self._records.delete(key)
 
     def _reach(self, operation: Operation, point: str) -> None:
         self._faults.reach(f"topic.{operation.kind.value}.{point}")

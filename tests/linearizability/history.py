@@ -47,9 +47,13 @@ class Progress:
         self.server_up = threading.Event()
         self.server_up.set()
 
-    def begin(self, history: list[Operation]) -> None:
+    def begin(self) -> None:
         with self._changed:
             self._running += 1
+
+    def keep(self, history: list[Operation]) -> None:
+        """What a client notes is among what is noted."""
+        with self._changed:
             self._histories.append(history)
 
     def end(self) -> None:
@@ -99,7 +103,8 @@ class RecordingClient(threading.Thread):
         self._stream_metadata = (("shard-id", str(plan.shard)), ("namespace", plan.namespace))
         self._stream: Stream | None = None
         self._last_seen: dict[bytes, int] = {}
-        progress.begin(self.history)
+        progress.begin()
+        progress.keep(self.history)
 
     def run(self) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from leading_world import TOPIC, Admin, check_rest, leads, put_drained, put_load, record_of
+from leading_world import TOPIC, Admin, check_rest, leads, pass_session, put_drained, put_load, record_of
 
 from controller.assignment import servable
 from controller.layout import Layout
@@ -54,6 +54,42 @@ def test_a_retention_of_a_minute_is_kept_to_and_then_all_goes() -> None:
         await check_rest(world, cluster)
 
     run(scenario)
+
+
+async def reports_left(world: World) -> list[str]:
+    return [key for key in await world.keys() if "/segments/" in key]
+
+
+def test_a_report_that_is_stored_after_its_segment_has_gone_goes_too() -> None:
+    """Where the store has no `transact`: who wrote it died, or was never told that it is stored."""
+
+    async def scenario(world: World) -> None:
+        admin, cluster = await split_topic(world, 0)
+        assert await sealed(world) == []
+        await put_load(world, 0, 1.0)
+        await put_drained(world, 0, "gone")
+        await put_load(world, 1, 1.0)
+        await world.pass_ms(1_000)
+        assert await reports_left(world) == [paths.load_key(TOPIC, 1)]
+        assert (await admin.leader()).loads.keys() == {1}
+        await check_rest(world, cluster)
+
+    run(scenario, ("transact",))
+
+
+def test_a_report_of_a_segment_that_has_gone_is_found_by_who_leads_next() -> None:
+    async def scenario(world: World) -> None:
+        admin, cluster = await split_topic(world, 0)
+        assert await sealed(world) == []
+        await (await admin.broker()).kill()
+        await put_load(world, 0, 1.0)
+        await pass_session(world)
+        assert await reports_left(world) == [paths.load_key(TOPIC, 0)]
+        await leads(world, cluster, 1, retention_minutes=0)
+        await world.pass_ms(1_000)
+        assert await reports_left(world) == []
+
+    run(scenario, ("transact",))
 
 
 @pytest.mark.parametrize("minutes", [-1, 0])
