@@ -67,10 +67,8 @@ class Reconstruction:
         }
         self._removals = [write for write in self._writes if may_only_remove(write)]
         self._showing = sorted((write for write in self._writes if write.must_show), key=known)
-        self._silent = sorted(
-            (each for each in self._removals if each.fate is Fate.DONE and not each.must_show), key=known
-        )
-        """Removals that nobody was told anything of."""
+        self._silent = sorted((each for each in self._writes if is_silent(each)), key=known)
+        """By when they had returned."""
         self._judged = 0
         """Of those, whether they can have found nothing."""
         self._placed: dict[int, int] = {}
@@ -91,7 +89,7 @@ class Reconstruction:
         for write in self._writes:
             if write.must_show and write.number not in self._placed:
                 self.findings.add(Lie.LOST_WRITE, self._who, f"{write} is told at no offset")
-            if write.fate is Fate.DONE and write.number not in self._placed and not self._can_be_idle(write):
+            if is_silent(write) and write.number not in self._placed and not self._can_be_idle(write):
                 self.findings.add(Lie.LOST_WRITE, self._who, f"{write} had something to remove, and is told nowhere")
         self.findings.counts["writes"] += len(self._placed)
         self.findings.counts["unanswered writes that happened"] += sum(
@@ -210,8 +208,6 @@ class Reconstruction:
 
     def _can_be_idle(self, write: Write) -> bool:
         """Whether there was a moment between its call and its answer at which it had nothing to do."""
-        if write.must_show:
-            return True  # it is lost for certain, which is said already
         truth = self.truth.copy()  # which keeps what it works out
         first, end = truth.known_by(write.invoked), truth.reached_by(known(write))
         moments = [first, *(entry.offset + 1 for entry in truth.between(first, 1 << 62) if entry.offset < end)]
@@ -269,6 +265,11 @@ def may_only_remove(write: Write) -> bool:
     if write.fate is Fate.REFUSED or any(isinstance(operation, Put) for operation in write.operations):
         return False
     return any(write.answer(place) is not False for place, _ in enumerate(write.operations))
+
+
+def is_silent(write: Write) -> bool:
+    """Whether it is done, and may have found nothing to remove."""
+    return write.fate is Fate.DONE and not write.must_show
 
 
 def conditions_hold(write: Write, state: State) -> bool:
