@@ -53,7 +53,7 @@ def answers(server: ServerProcess) -> bool:
     with grpc.insecure_channel(server.address) as channel:
         check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
-            return bool(check(b"", timeout=5.0) == b"\x08\x01")
+            return bool(check(b"", timeout=30.0) == b"\x08\x01")
         except grpc.RpcError:
             return False
 

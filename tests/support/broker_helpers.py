@@ -22,9 +22,9 @@ from txn.hosting import HostOptions
 
 SERVICE = "tidemark.broker.v1.Broker"
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
-ANSWER_WITHIN_S = 30.0
-START_WITHIN_S = 30.0
-STOP_WITHIN_S = 20.0
+ANSWER_WITHIN_S = 60.0
+START_WITHIN_S = 60.0
+STOP_WITHIN_S = 30.0
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from support.ports import LOOPBACK, free_port
 COMMAND_VARIABLE = "TIDEMARK_TEST_SERVER"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
-START_WITHIN_S = 30.0
-STOP_WITHIN_S = 10.0
+START_WITHIN_S = 60.0
+STOP_WITHIN_S = 30.0
 LOG_TAIL_CHARACTERS = 4_000
 
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"

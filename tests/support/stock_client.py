@@ -16,7 +16,7 @@ import xxhash
 from oxia.internal.sequence_updates import pb
 from oxia.internal.service_discovery import ServiceDiscovery
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 """How long anything may take that has to happen at all."""
 
 BETWEEN_ATTEMPTS_S = 0.05

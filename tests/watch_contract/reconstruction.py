@@ -1,16 +1,28 @@
-"""Makes out the truth of a shard: what the witness tells of its order, held against all that the writers know."""
+"""Makes out the truth of a shard: what the witness tells of its order, held against all that the writers know.
+
+What was put says who has put it. What was removed does not say who has removed it, where several can have done so: a
+removal without an answer may have happened at any later time. The likeliest is tried first; where that leads to a
+contradiction the others are tried as well, and what contradicts every one of them is a lie.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 
 from metastore.interface import Change, Version
 from watch_contract.sightings import Sighting, Told
 from watch_contract.truth import Entry, Held, Order, ShardTruth, State, apply, known
 from watch_contract.violations import Findings, Lie
 from watch_contract.writes import EndSession, Fate, Put, Remove, RemoveRange, Write
+
+COVERS_MAX, EXPLANATIONS_MAX = 64, 8
+"""Of what was removed at one offset: so many are looked at, and the likeliest of them tried."""
+STEPS_MAX = 5_000
+"""Offsets that are looked at while explanations are tried; then the history counts as contradictory."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +66,21 @@ class Reconstruction:
             if isinstance(operation, Put)
         }
         self._removals = [write for write in self._writes if may_only_remove(write)]
+        self._showing = sorted((write for write in self._writes if write.must_show), key=known)
+        self._silent = sorted((each for each in self._writes if is_silent(each)), key=known)
+        """By when they had returned."""
+        self._judged = 0
+        """Of those, whether they can have found nothing."""
         self._placed: dict[int, int] = {}
         self._last_version: dict[str, int] = {}
         self._latest_invoked = -1
+
+    def branch(self) -> Reconstruction:
+        """The same so far, to go on in another way."""
+        made = copy(self)
+        made.truth, made.findings = self.truth.copy(), Findings()
+        made.state, made._placed, made._last_version = {**self.state}, {**self._placed}, {**self._last_version}
+        return made
 
     def run(self, tellings: Iterable[Telling]) -> None:
         """All of it; then what was never told."""
@@ -65,15 +89,44 @@ class Reconstruction:
         for write in self._writes:
             if write.must_show and write.number not in self._placed:
                 self.findings.add(Lie.LOST_WRITE, self._who, f"{write} is told at no offset")
-            if write.fate is Fate.DONE and write.number not in self._placed and not self._can_be_idle(write):
+            if is_silent(write) and write.number not in self._placed and not self._can_be_idle(write):
                 self.findings.add(Lie.LOST_WRITE, self._who, f"{write} had something to remove, and is told nowhere")
         self.findings.counts["writes"] += len(self._placed)
         self.findings.counts["unanswered writes that happened"] += sum(
             write.fate is Fate.UNKNOWN and write.number in self._placed for write in self._writes
         )
 
-    def _take(self, telling: Telling) -> None:
-        writes = self._identify(telling)
+    def explained(self, tellings: Sequence[Telling]) -> Reconstruction | None:
+        """What explains all of it without a contradiction, from here on; None if nothing does."""
+        ways: list[tuple[Reconstruction, int, Sequence[Write] | None]] = [(self.branch(), 0, None)]
+        steps = 0
+        while ways:
+            made, place, removers = ways.pop()
+            while place < len(tellings) and made._is_possible() and steps < STEPS_MAX:
+                if removers is None:
+                    likely = made._explanations(tellings[place])
+                    ways += [(made.branch(), place, other) for other in reversed(likely[1:])]
+                    removers = likely[0] if likely else None
+                made._take(tellings[place], removers)
+                place, removers, steps = place + 1, None, steps + 1
+            if place == len(tellings) and made._is_possible():
+                made.run(())
+                if not made.findings.violations:
+                    return made
+        return None
+
+    def _is_possible(self) -> bool:
+        """Whether nothing contradicts it, and everything that has to be told still can be."""
+        if self.findings.violations or self._missed(()) < self._latest_invoked:
+            return False
+        # What had returned before something began that is told has no other place any more than among these.
+        over = [each for each in self._silent[self._judged :] if known(each) < self._latest_invoked]
+        self._judged += len(over)
+        return all(each.number in self._placed or self._can_be_idle(each) for each in over)
+
+    def _take(self, telling: Telling, removers: Sequence[Write] | None = None) -> None:
+        """With these as those who removed what nobody has put, or with the likeliest."""
+        writes = self._identify(telling, removers)
         effects: dict[str, tuple[Held | None, Held | None]] = {}
         versions = {change.key: change.record.version for change in telling.changes if change.record is not None}
         for write in writes:
@@ -88,7 +141,7 @@ class Reconstruction:
             apply(self.state, effects)
         self._latest_invoked = max([self._latest_invoked, *(write.invoked for write in writes)])
 
-    def _identify(self, telling: Telling) -> list[Write]:
+    def _identify(self, telling: Telling, removers: Sequence[Write] | None) -> list[Write]:
         """The writes of an offset: by the values that were put; what was only removed, by who can have done it."""
         found: dict[int, Write] = {}
         for change in telling.changes:
@@ -99,21 +152,50 @@ class Reconstruction:
                     self.findings.add(Lie.INVENTED, self._who, f"at offset {telling.offset}: {change}: {twice}")
                 else:
                     found[write.number] = write
-        removed = {change.key for change in telling.changes if change.record is None}
-        for write in found.values():
-            removed -= effects_of(write, self.state, {}, self._order).keys()
-        removers = self._removers_of(frozenset(removed), self._candidates(telling, found)) if removed else []
         if removers is None:
-            keys = sorted(removed)
+            removers = next(iter(self._explanations(telling)), None)
+        if removers is None:
+            keys = sorted(self._only_removed(telling))
             self.findings.add(Lie.INVENTED, self._who, f"at offset {telling.offset}: nobody can have removed {keys}")
         found.update((write.number, write) for write in removers or ())
         self._placed.update(dict.fromkeys(found, telling.offset))
         return [*found.values()]
 
+    def _putters(self, telling: Telling) -> dict[int, Write]:
+        """The writes of which an offset has values."""
+        values = (change.record.value for change in telling.changes if change.record is not None)
+        writes = (self._by_value.get(value) for value in values if value is not None)
+        return {write.number: write for write in writes if write is not None}
+
+    def _only_removed(self, telling: Telling) -> frozenset[str]:
+        """The records that are gone, and not by a write that has put others."""
+        removed = {change.key for change in telling.changes if change.record is None}
+        for write in self._putters(telling).values():
+            removed -= effects_of(write, self.state, {}, self._order).keys()
+        return frozenset(removed)
+
+    def _explanations(self, telling: Telling) -> list[list[Write]]:
+        """Who can have removed what an offset lacks, the likeliest first; one is that nobody had to."""
+        removed = self._only_removed(telling)
+        candidates = self._candidates(telling, self._putters(telling)) if removed else []
+        fitting = [(write, keys) for write, keys in candidates if keys and keys <= removed]
+        sizes = {write.number: len(keys) for write, keys in fitting}
+
+        def unlikeliness(writes: Sequence[Write]) -> tuple[int, int]:
+            """Those who have certainly removed something have first done so; seldom did two find the same."""
+            return -sum(write.must_show for write in writes), sum(sizes[write.number] for write in writes)
+
+        found = islice(_covers(removed, fitting), COVERS_MAX)
+        return sorted(found, key=unlikeliness)[:EXPLANATIONS_MAX]
+
+    def _missed(self, found: Iterable[int]) -> float:
+        """When the first write had returned that has to be told yet."""
+        unplaced = (each for each in self._showing if each.number not in self._placed and each.number not in found)
+        return next((known(each) for each in unplaced), math.inf)
+
     def _candidates(self, telling: Telling, found: Mapping[int, Write]) -> list[tuple[Write, frozenset[str]]]:
         """The removals that can have taken effect here, and what they removed then; the likeliest first."""
-        unplaced = (write for write in self._writes if write.number not in self._placed.keys() | found.keys())
-        missed = min((known(write) for write in unplaced if write.must_show), default=math.inf)
+        missed = self._missed(found)
         candidates = [
             (write, frozenset(effects_of(write, self.state, {}, self._order)))
             for write in self._removals
@@ -122,30 +204,14 @@ class Reconstruction:
             and known(write) >= self._latest_invoked
             and conditions_hold(write, self.state)
         ]
-        return sorted(candidates, key=lambda each: (not each[0].must_show, each[0].invoked))
-
-    def _removers_of(
-        self, removed: frozenset[str], candidates: list[tuple[Write, frozenset[str]]]
-    ) -> list[Write] | None:
-        """Removals that together removed exactly these records; None if there are none."""
-        if not removed:
-            return []
-        for place, (write, keys) in enumerate(candidates):
-            if keys and keys <= removed:
-                others = self._removers_of(removed - keys, candidates[place + 1 :])
-                if others is not None:
-                    return [write, *others]
-        return None
+        return sorted(candidates, key=lambda each: (not each[0].must_show, known(each[0]), each[0].invoked))
 
     def _can_be_idle(self, write: Write) -> bool:
         """Whether there was a moment between its call and its answer at which it had nothing to do."""
-        if write.must_show:
-            return True  # it is lost for certain, which is said already
-        first, end = self.truth.known_by(write.invoked), self.truth.reached_by(known(write))
-        moments = [first, *(entry.offset + 1 for entry in self.truth.between(first, 1 << 62) if entry.offset < end)]
-        return any(
-            not effects_of(write, self.truth.state_at(moment), {}, self._order) for moment in moments
-        )
+        truth = self.truth.copy()  # which keeps what it works out
+        first, end = truth.known_by(write.invoked), truth.reached_by(known(write))
+        moments = [first, *(entry.offset + 1 for entry in truth.between(first, 1 << 62) if entry.offset < end)]
+        return any(not effects_of(write, truth.state_at(moment), {}, self._order) for moment in moments)
 
     def _check_write(self, write: Write, offset: int) -> None:
         if write.fate is Fate.REFUSED:
@@ -172,11 +238,38 @@ class Reconstruction:
         self._last_version[key] = max(last, version.version_id)
 
 
+def reconstructed(shard: int, writes: Sequence[Write], order: Order, tellings: Sequence[Telling]) -> Reconstruction:
+    """By the likeliest explanation of everything; by another one if that is contradictory and another one is not."""
+    made = Reconstruction(shard, writes, order)
+    made.run(tellings)
+    if made.findings.violations:
+        return Reconstruction(shard, writes, order).explained(tellings) or made
+    return made
+
+
+def _covers(removed: frozenset[str], fitting: Sequence[tuple[Write, frozenset[str]]]) -> Iterator[list[Write]]:
+    """Removals that together removed exactly these: of one request a later one finds what an earlier one has left."""
+    if not removed:
+        yield []
+        return
+    for place, (write, keys) in enumerate(fitting):
+        if not removed <= frozenset().union(*(each for _, each in fitting[place:])):
+            return
+        if keys & removed:
+            for rest in _covers(removed - keys, fitting[place + 1 :]):
+                yield [write, *rest]
+
+
 def may_only_remove(write: Write) -> bool:
     """Whether its place does not follow from a value, and it may have removed something."""
     if write.fate is Fate.REFUSED or any(isinstance(operation, Put) for operation in write.operations):
         return False
     return any(write.answer(place) is not False for place, _ in enumerate(write.operations))
+
+
+def is_silent(write: Write) -> bool:
+    """Whether it is done, and may have found nothing to remove."""
+    return write.fate is Fate.DONE and not write.must_show
 
 
 def conditions_hold(write: Write, state: State) -> bool:

@@ -80,6 +80,7 @@ class Stage:
         self._stack = AsyncExitStack()
         shards = tuple(range(plan.shards))
         self._witness = Sighting("the witness", Scope(shards=shards, previous_values=plan.has_previous))
+        self._writers: list[Writer] = []
         self._watchers: list[Watcher] = []
         self._marks: set[str] = set()
         """What the witness was told of the last words."""
@@ -170,6 +171,7 @@ class Stage:
             store = await self._stack.enter_async_context(self._open_store())
             seed = self._random.getrandbits(32)
             writer = Writer(name, store, self.notes, seed, self.plan.indexes_ephemerals)
+            self._writers.append(writer)
             writing.append(self._start(writer.run(self.plan.rounds)))
         if trouble is not None:
             troubling.append(self._start(trouble(self)))
@@ -181,6 +183,8 @@ class Stage:
         """Says the last word on each shard, and tells the watchers how far they have to come."""
         await self.settle()
         final = [record async for record in store.scan(ALL)]
+        for writer in self._writers:
+            await writer.note_loss()
         self._aim(self._history(final))
         return final
 

@@ -54,6 +54,10 @@ class ShardTruth:
     """By offset; offsets at which nothing happened to any record are left out."""
     _offsets: list[int] = field(default_factory=list)
 
+    def copy(self) -> ShardTruth:
+        """The same so far."""
+        return ShardTruth([*self.entries], [*self._offsets])
+
     def append(self, entry: Entry) -> None:
         assert not self._offsets or entry.offset > self._offsets[-1], "entries come in the order of their offsets"
         self.entries.append(entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from metastore.interface import Record
 from watch_contract.judge import Judge, Snapshot
-from watch_contract.reconstruction import Reconstruction, tellings_of
+from watch_contract.reconstruction import reconstructed, tellings_of
 from watch_contract.sightings import Scope, Sighting
 from watch_contract.truth import Order, ShardTruth
 from watch_contract.violations import Findings, Lie
@@ -52,8 +52,7 @@ def truth_of(history: History) -> tuple[list[ShardTruth], Findings]:
     truth = []
     states: Snapshot = Counter()
     for shard in range(history.shards):
-        made = Reconstruction(shard, history.writes, history.order)
-        made.run(tellings_of(history.witness, shard))
+        made = reconstructed(shard, history.writes, history.order, tellings_of(history.witness, shard))
         truth.append(made.truth)
         findings.merge(made.findings)
         states.update((key, held.value, held.version) for key, held in made.state.items())

@@ -183,9 +183,15 @@ class Writer:
         await self._put(self._own_key(), session=self._session)
 
     async def _end_session(self) -> None:
+        await self.note_loss()  # closing what is lost does nothing: it ends when its time is over
         if self._session is not None:
             session, self._session = self._session, None
             await self._on_all_shards(EndSession(self._session_name), session.close)
+
+    async def note_loss(self) -> None:
+        """Notes it if the session has been lost meanwhile; at the end at the latest."""
+        if self._session is not None and self._session.is_lost:
+            await self._forget_session()
 
     async def _forget_session(self) -> None:
         """A lost session ended, or ends, at a time that nobody knows."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -36,6 +37,7 @@ LIMITS = pb.Limits(
     timeout_ms_max=600_000,
     streams_max=100,
 )
+REQUEST_TIMEOUT_S = 60.0
 SERVICE = "/tidemark.broker.v1.Broker/"
 
 Context = Any
@@ -194,7 +196,18 @@ def error_message(error: TxnError) -> pb.Error:
     return pb.Error(**{"class": branch}, name=type(error).__name__, message=str(error), metadata=metadata)
 
 
-async def client_of(*brokers: ScriptedBroker | str, request_timeout_s: float = 10.0) -> Client:
+@contextmanager
+def impatient(client: Client, request_timeout_s: float) -> Iterator[None]:
+    """What it asks for in here has to fail in time; what has to succeed has its usual time, before and after."""
+    usual_s = client._caller.request_timeout_s
+    client._caller.request_timeout_s = request_timeout_s
+    try:
+        yield
+    finally:
+        client._caller.request_timeout_s = usual_s
+
+
+async def client_of(*brokers: ScriptedBroker | str, request_timeout_s: float = REQUEST_TIMEOUT_S) -> Client:
     """A client of these brokers, whose chance is always the same."""
     addresses = tuple(each if isinstance(each, str) else each.address for each in brokers)
     pace = Pace(SystemClock(), random.Random(0))

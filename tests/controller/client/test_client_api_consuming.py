@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from client_api_broker import SEGMENT, Context, ScriptedBroker, client_of, refused
+from client_api_broker import SEGMENT, Context, ScriptedBroker, client_of, impatient, refused
 from client_api_counter import Counter, entry, payloads
 
 from controller.client import (
@@ -31,12 +31,12 @@ BATCH = entry(0, b"a", b"b", b"c")
 SINGLE = entry(1, b"d")
 
 
-def run(scenario: Scenario, *entries: pb.Delivery, request_timeout_s: float = 10.0) -> None:
+def run(scenario: Scenario, *entries: pb.Delivery) -> None:
     async def whole() -> None:
         counter = Counter(*entries)
         async with ScriptedBroker() as broker:
             broker.streams["Consume"] = counter.consume
-            async with await client_of(broker, request_timeout_s=request_timeout_s) as client:
+            async with await client_of(broker) as client:
                 await scenario(broker, counter, client)
 
     asyncio.run(whole())
@@ -120,7 +120,7 @@ def test_messages_of_a_batch_that_are_acknowledged_already_are_left_out() -> Non
 def test_a_batch_in_the_format_of_others_is_handed_on_whole() -> None:
     async def scenario(broker: ScriptedBroker, counter: Counter, client: Client) -> None:
         async with await client.segment_consumer("orders", "billing") as consumer:
-            message = await consumer.receive(5_000)
+            (message,) = await received(consumer, 1)
             assert message.payload == b"who knows"
             await consumer.acknowledge(message)
         assert counter.acks == [(0, False, [], 0)]
@@ -203,10 +203,10 @@ def test_an_acknowledgement_that_is_never_answered_is_said_to_be_unknown() -> No
         async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.is_silent = True
-            with pytest.raises(AckUnconfirmed, match="not answered within 0.3 s"):
+            with impatient(client, 0.3), pytest.raises(AckUnconfirmed, match="not answered within 0.3 s"):
                 await consumer.acknowledge(a)
 
-    run(scenario, entry(0, b"a"), request_timeout_s=0.3)
+    run(scenario, entry(0, b"a"))
 
 
 def test_a_message_that_is_given_back_takes_the_rest_of_its_entry_along() -> None:

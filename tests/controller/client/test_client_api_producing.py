@@ -7,7 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from client_api_broker import LIMITS, SEGMENT, Context, ScriptedBroker, Shelf, client_of, refused
+from client_api_broker import (
+    LIMITS,
+    REQUEST_TIMEOUT_S,
+    SEGMENT,
+    Context,
+    ScriptedBroker,
+    Shelf,
+    client_of,
+    impatient,
+    refused,
+)
 
 from controller.client import (
     BrokersUnavailable,
@@ -32,7 +42,7 @@ from txn.segment.errors import SegmentBusy, SegmentSealed
 Scenario = Callable[[ScriptedBroker, Shelf, Client], Awaitable[None]]
 
 
-def run(scenario: Scenario, shelf: Callable[[], Shelf] = Shelf, request_timeout_s: float = 10.0) -> None:
+def run(scenario: Scenario, shelf: Callable[[], Shelf] = Shelf, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
     async def whole() -> None:
         on = shelf()
         async with ScriptedBroker() as broker:
@@ -268,18 +278,18 @@ def test_without_an_answer_it_is_told_whether_anything_can_have_happened() -> No
                 await two
             await producer.wait_room()
 
-    run(scenario, request_timeout_s=0.4)
+    run(scenario, request_timeout_s=3.0)
 
 
 def test_what_is_refused_to_the_end_says_why() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
         shelf.fails = {0: [SegmentBusy("too many producers")] * 50}
         async with await client.segment_producer("orders") as producer:
-            with pytest.raises(SendUnconfirmed, match="too many producers"):
+            with impatient(client, 1.0), pytest.raises(SendUnconfirmed, match="too many producers"):
                 await producer.send(b"x")
         assert len(shelf.arrived) > 1
 
-    run(scenario, request_timeout_s=0.3)
+    run(scenario)
 
 
 def test_a_producer_that_another_one_replaces_ends() -> None:

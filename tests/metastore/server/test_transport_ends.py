@@ -149,7 +149,7 @@ def test_a_lost_connection_ends_a_call_once_and_frees_it(state: str) -> None:
 def test_a_deadline_ends_a_call_once_and_frees_it(state: str) -> None:
     probes = Probes(state)
     with serving(probes) as running, connected(running) as channel:
-        answers = probes.begin(channel, timeout_s=1.0)
+        answers = probes.begin(channel, timeout_s=3.0)
         assert answers.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         probes.check_the_end()
 

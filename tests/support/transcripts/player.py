@@ -14,7 +14,7 @@ from support.transcripts.messages import BadRecording, Tree, request_bytes, tree
 from support.transcripts.recording import Case, Recording, ServerNeeds
 from support.wire import Ended, Status, Stream
 
-EXPECT_WITHIN_MS = 10_000
+EXPECT_WITHIN_MS = 60_000
 REPORTED_STEPS = 5
 JOINED_FIELDS = {"Read": "gets", "List": "keys", "RangeScan": "records"}
 """Where a server cuts these streams into messages is its own business."""

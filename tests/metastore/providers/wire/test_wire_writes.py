@@ -222,9 +222,9 @@ def test_a_stream_that_has_answered_cannot_say_that_nothing_was_done() -> None:
 def test_silence_ends_with_the_deadline() -> None:
     async def scenario() -> None:
         never = asyncio.Event()
-        async with ScriptedServer() as server, await connect(server, request_timeout_s=0.5) as store:
+        async with ScriptedServer() as server, await connect(server, request_timeout_s=3.0) as store:
             server.write_stream = held_back(never)  # type: ignore[assignment]
-            with pytest.raises(OutcomeUnknown, match=r"no answer from .* within 0.5 s"):
+            with pytest.raises(OutcomeUnknown, match=r"no answer from .* within 3 s"):
                 await store.put("a", b"v")
             server.write_stream = serve_writes(stored)
             while True:
@@ -239,13 +239,13 @@ def test_silence_ends_with_the_deadline() -> None:
 
 def test_without_a_leader_nothing_is_done() -> None:
     async def scenario() -> None:
-        async with ScriptedServer() as server, await connect(server, request_timeout_s=0.5) as store:
+        async with ScriptedServer() as server, await connect(server, request_timeout_s=3.0) as store:
             server.leaders = [""]
             server.reassigned.set()
             await store.caller.topology.wait_for_change()  # type: ignore[attr-defined]
-            with pytest.raises(Unavailable, match=r"nothing was done within 0\.5 s"):
+            with pytest.raises(Unavailable, match=r"nothing was done within 3 s"):
                 await store.put("a", b"v")
-            with pytest.raises(Unavailable, match=r"nothing was done within 0\.5 s"):
+            with pytest.raises(Unavailable, match=r"nothing was done within 3 s"):
                 await store.get("a")
             assert server.writes == []
 
