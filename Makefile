@@ -6,7 +6,8 @@ READY := $(VENV)/ready
 PROTO := $(shell find proto -name '*.proto')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-peers oxia-bin load bench bench-peers bench-curves bench-pages lint proto clean
+.PHONY: help demo test test-long test-peers oxia-bin load bench bench-peers bench-curves bench-pages soak soak-judge profile lint \
+	proto clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

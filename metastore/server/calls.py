@@ -57,7 +57,10 @@ class OneRequest:
 
     def on_message(self, message: bytes) -> None:
         """The request is there."""
-        self.guarded(lambda: self.handle(message))
+        try:
+            self.handle(message)
+        except Exception as error:
+            self.fail(error)
 
     def on_half_close(self) -> None:
         """Nothing more will come."""
@@ -175,17 +178,24 @@ class StreamedAnswer(OneRequest):
 
 
 class ReadCall(StreamedAnswer):
-    """Read: the gets of one request, answered in order."""
+    """Read: the gets of one request, answered in order; nearly always in one message, and then nothing is streamed."""
 
-    def messages(self, message: bytes) -> Iterator[bytes]:
-        shard_id, keys, gets = wire.decode_read(message)
-        shard = self.host.shard(shard_id).shard
-        if keys:
-            return _step_by_step(keys, lambda step: wire.encode_records(step, shard.get_records(step)))
-        return _step_by_step(gets, lambda step: list(map(wire.encode_found, step, shard.get_many(step))))
+    def __init__(
+        self, call: Call, host: Host, report: Report, on_streaming: Callable[[StreamedAnswer], None] = lambda _: None
+    ) -> None:
+        super().__init__(call, host, report)
+        self._on_streaming = on_streaming
 
     def handle(self, message: bytes) -> None:
-        self._messages = self.messages(message)
+        shard_id, keys, gets = wire.decode_read(message)
+        shard = self.host.shard(shard_id).shard
+        if len(keys) == 1:
+            self.call.reply(wire.encode_records(keys, shard.get_records(keys))[0])
+            return
+        if keys:
+            self._messages = _step_by_step(keys, lambda step: wire.encode_records(step, shard.get_records(step)))
+        else:
+            self._messages = _step_by_step(gets, lambda step: list(map(wire.encode_found, step, shard.get_many(step))))
         first = next(self._messages, None)
         if first is None:
             self.call.finish()
@@ -194,6 +204,7 @@ class ReadCall(StreamedAnswer):
         if second is None:
             self.call.reply(first)
             return
+        self._on_streaming(self)
         self.call.send(first)
         self.call.send(second)
         self._produce()

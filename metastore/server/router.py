@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from metastore.pb import compat_pb2, oxia_pb2, tidemark_pb2
 from metastore.server import calls, streams
@@ -64,6 +65,22 @@ AUTHORITIES_KEPT_MAX = 256
 MakeHandler = Callable[[Call], "Handler | None"]
 
 
+class Way(NamedTuple):
+    """Of a path to its handler: all that can be known of it before there is a call."""
+
+    method: str
+    kind: type[calls.OneRequest]
+    is_open: bool
+    """Whether its calls are kept among the open ones from their beginning."""
+    is_read: bool
+    """These are kept from where they have more to say than one message."""
+
+    @classmethod
+    def to(cls, method: str, kind: type[calls.OneRequest]) -> Way:
+        is_read = kind is calls.ReadCall
+        return cls(method, kind, issubclass(kind, streams.OpenCall | calls.StreamedAnswer) and not is_read, is_read)
+
+
 class Refused:
     """A call that ends with an error whatever it sends."""
 
@@ -97,30 +114,36 @@ class Router:
         self._authenticator = authenticator
         self._report = report
         self._other = other_services
-        self._paths = {
-            f"/{service}/{method}": (method, kind) for service in SERVICE_NAMES for method, kind in METHODS.items()
-        } | {f"/{OWN_SERVICE_NAME}/{method}": (method, kind) for method, kind in OWN_METHODS.items()}
+        services = dict.fromkeys(SERVICE_NAMES, METHODS) | {OWN_SERVICE_NAME: OWN_METHODS}
+        self._ways = {
+            f"/{service}/{method}": Way.to(method, kind)
+            for service, methods in services.items()
+            for method, kind in methods.items()
+        }
         self._lock = threading.Lock()
         self._open: set[streams.OpenCall | calls.StreamedAnswer] = set()
         self.method_counts = dict.fromkeys((*METHODS, *OWN_METHODS), 0)
 
     def __call__(self, call: Call) -> Handler | None:
-        known = self._paths.get(call.method)
+        known = self._ways.get(call.method)
         if known is None:
             make = self._other.get(call.method)
             return None if make is None else make(call)
-        method, kind = known
+        method, kind, is_open, is_read = known
         self.method_counts[method] += 1
         try:
             check_authority(call.authority)
             self._authenticator.check(call.metadata)
         except RpcError as error:
             return Refused(call, error)
+        if is_read:
+            return calls.ReadCall(call, self._host, self._report, self._remember)
         handler = kind(call, self._host, self._report)
-        if isinstance(handler, streams.OpenCall | calls.StreamedAnswer):
+        if is_open:
+            assert isinstance(handler, streams.OpenCall | calls.StreamedAnswer)
             self._remember(handler)
-        if isinstance(handler, streams.WriteStreamCall):
-            handler.begin()
+            if isinstance(handler, streams.WriteStreamCall):
+                handler.begin()
         return handler
 
     def _remember(self, handler: streams.OpenCall | calls.StreamedAnswer) -> None:

@@ -24,6 +24,8 @@ MESSAGE_BYTES_MAX = 3 << 20
 
 _KEY_TAG, _VALUE_TAG, _INDEX_TAG = 0x0A, 0x12, 0x42
 _NAME_TAG, _SECONDARY_TAG = 0x0A, 0x12
+_SHARD_TAG, _GETS_TAG, _PUTS_TAG = 0x08, 0x12, 0x12
+_SINGLE_BYTES_MIN = 8
 _SHORT = 0x80
 _INCLUDE_VALUE = b"\x10\x01"
 _NO_OPTIONS = PutOptions()
@@ -43,6 +45,12 @@ class WireError(Exception):
 def decode_write(data: bytes) -> tuple[int | None, WriteBatch]:
     """The shard and the operations of a WriteRequest."""
     try:
+        if len(data) > _SINGLE_BYTES_MIN and data[0] == _SHARD_TAG and data[1] < _SHORT and data[2] == _PUTS_TAG:
+            length, start = data[3], 4
+            if length >= _SHORT:
+                length, start = length & 0x7F | data[4] << 7, 5
+            if start + length == len(data) and data[start - 1] < _SHORT:  # one put, to the end
+                return data[1], WriteBatch([_decode_put(data[start:])], [], [])
         envelope = envelope_pb2.WriteEnvelope.FromString(data)
         puts = [_decode_put(put) for put in envelope.puts]
         deletes = [_decode_delete(delete) for delete in envelope.deletes]
@@ -140,6 +148,18 @@ def encode_write_result(result: WriteResult) -> bytes:
 
 def decode_read(data: bytes) -> tuple[int | None, list[bytes], list[Get]]:
     """The shard and the gets of a ReadRequest; only their keys, if all gets ask for whole records by short keys."""
+    size = len(data)
+    if (  # a shard, and one get that reaches to the end, in which a key reaches to `include_value`
+        _SINGLE_BYTES_MIN <= size < _SHORT
+        and data[0] == _SHARD_TAG
+        and data[1] < _SHORT
+        and data[2] == _GETS_TAG
+        and data[3] == size - 4
+        and data[4] == _KEY_TAG
+        and data[5] == size - 8
+        and data.endswith(_INCLUDE_VALUE)
+    ):
+        return data[1], [data[6:-2]], []
     try:
         envelope = envelope_pb2.ReadEnvelope.FromString(data)
         encoded = envelope.gets

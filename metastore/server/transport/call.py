@@ -18,6 +18,8 @@ _RECEIVED, _DRAINED, _OVER = 1, 2, 4  # what the handler is still to be told
 _OK = Status(grpc.StatusCode.OK)
 _INTERNAL = Status(grpc.StatusCode.INTERNAL, "internal error")
 
+_NO_HANDLER = NoHandler()
+
 _Shipment = tuple[bytes | None, Status | None, bool, bool]
 
 
@@ -69,7 +71,7 @@ class Call:
         self._on_end = on_end
         self._on_error = on_error
         self._lock = threading.Lock()
-        self._handler: Handler = NoHandler()
+        self._handler: Handler = _NO_HANDLER
         self._running = True  # the thread that made the call has the turn until `begin`
         self._due = 0
         self._received: bytes | None = None
@@ -197,7 +199,7 @@ class Call:
         """Starts to serve; without a handler only the end is awaited."""
         if handler is not None:
             self._handler = handler
-        self._run()
+        self._run(0)
 
     def _on_received(self, event: Event) -> None:
         message = core.received_message(event)
@@ -207,9 +209,10 @@ class Call:
             self._half_closed |= message is None
             self._received = message
             self._due |= _RECEIVED
-            if not self._take_turn():
+            if self._running:
                 return
-        self._run()
+            due = self._take_turn()
+        self._run(due)
 
     def _on_sent(self, event: Event) -> None:
         with self._lock:
@@ -226,45 +229,48 @@ class Call:
                 shipment = self._load(None)
             else:
                 self._due |= _DRAINED
-                if not self._take_turn():
+                if self._running:
                     return
+                due = self._take_turn()
         if shipment is not None:
             self._ship(*shipment)
         else:
-            self._run()
+            self._run(due)
 
     def _on_finished(self, event: Event) -> None:
         with self._lock:
             self._pending -= 1
-            if not self._take_turn():
+            if self._running:
                 return
-        self._run()
+            due = self._take_turn()
+        self._run(due)
 
     def _on_closed(self, event: Event) -> None:
         with self._lock:
             self._pending -= 1
             self._break_off()
             self._due |= _OVER
-            if not self._take_turn():
+            if self._running:
                 return
-        self._run()
+            due = self._take_turn()
+        self._run(due)
 
     # The turn.
 
-    def _take_turn(self) -> bool:
-        if self._running:
-            return False
+    def _take_turn(self) -> int:
+        """Under the lock, where nobody has it: what is due now."""
         self._running = True
-        return True
+        due, self._due = self._due, 0
+        return due
 
-    def _run(self) -> None:
+    def _run(self, due: int) -> None:
         """With the turn: tells the handler what is due, receives on, and gives the turn back."""
-        ended = False
         while True:
+            if due:
+                self._tell(due)
             start = None
             with self._lock:
-                due = self._due
-                self._due = 0
+                due, self._due = self._due, 0
                 if not due:
                     start = self._next_intake()
                     if start is None:
@@ -273,11 +279,9 @@ class Call:
                         break
             if start is not None:
                 start()
-            else:
-                self._tell(due)
         if ended:
             self._core = None
-            self._handler = NoHandler()  # a handler holds its call: no cycle is left to the collector
+            self._handler = _NO_HANDLER  # a handler holds its call: no cycle is left to the collector
             self._on_end(self)
 
     def _next_intake(self) -> Callable[[], None] | None:

@@ -51,7 +51,8 @@ class GrpcServer:
         self._on_error = on_error
         self._core = CoreServer(list({**dict(OPTIONS), **dict(options)}.items()))
         self._crew = Crew(self._core.poll, self._core.poll_ready, pollers, on_error)
-        self._change = threading.Condition()  # guards what follows; notified of what `stop` waits for
+        self._lock = threading.RLock()  # guards what follows
+        self._change = threading.Condition(self._lock)  # notified of what `stop` waits for
         self._live: set[Call] = set()
         self._is_started = False
         self._is_accepting = False
@@ -122,7 +123,7 @@ class GrpcServer:
                 self._core.request_call(self._on_request)
 
     def _on_request(self, event: Event) -> None:
-        with self._change:
+        with self._lock:  # itself, and not the condition, whose methods are no C
             if self._is_accepting:
                 self._core.request_call(self._on_request)
             if not event.success:
@@ -143,7 +144,7 @@ class GrpcServer:
         return handler
 
     def _on_end(self, call: Call) -> None:
-        with self._change:
+        with self._lock:
             self._live.remove(call)
             if self._is_stopping and not self._live:
                 self._change.notify_all()

@@ -125,9 +125,19 @@ def requests(draw: st.DrawFn, kinds: Sequence[tuple[int, st.SearchStrategy[Any]]
     return b"".join(parts)
 
 
-WRITES = requests([(2, PLAIN_PUTS | INDEXED_PUTS | RICH_PUTS), (3, DELETES), (4, RANGES)])
+SINGLE_PUTS = st.builds(
+    lambda shard, put: pb.WriteRequest(shard=shard, puts=[put]).SerializeToString(),
+    st.integers(0, 300),
+    PLAIN_PUTS | INDEXED_PUTS | RICH_PUTS,
+)
+"""What many requests are."""
+WRITES = requests([(2, PLAIN_PUTS | INDEXED_PUTS | RICH_PUTS), (3, DELETES), (4, RANGES)]) | SINGLE_PUTS
 PLAIN_GETS = st.builds(pb.GetRequest, key=TEXT, include_value=st.just(True))
-READS = requests([(2, GETS)]) | requests([(2, PLAIN_GETS)])
+SINGLE_GETS = st.builds(
+    lambda shard, get: pb.ReadRequest(shard=shard, gets=[get]).SerializeToString(), st.integers(0, 300), PLAIN_GETS
+)
+"""What most requests are."""
+READS = requests([(2, GETS)]) | requests([(2, PLAIN_GETS)]) | SINGLE_GETS
 
 
 def meaning_of_write(data: bytes) -> tuple[int | None, WriteBatch]:
