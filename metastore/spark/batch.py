@@ -62,7 +62,7 @@ class BatchReader(DataSourceReader):
         with open_source(self._options.store, self._options.namespace) as store:
             for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
                 if len(records):
-                    records.index = partition.piece.index
+                    records.index, records.as_of_ms = partition.piece.index, self._options.as_of_ms
                     yield self._table.batch(records)
 
 

@@ -38,6 +38,11 @@ def _shard(records: Records) -> Array:
     return pyarrow.repeat(shards, len(records))
 
 
+def _moment(records: Records) -> Array:
+    assert records.as_of_ms is not None, "the column is known only where the reader has said when it is"
+    return pyarrow.repeat(pyarrow.scalar(records.as_of_ms * 1000, pyarrow.int64()).cast(TIME), len(records))
+
+
 def _secondary_keys(records: Records) -> Array:
     return text(records.secondaries)
 
@@ -52,6 +57,7 @@ _OF_RECORDS: Mapping[str, Callable[[Records], Array]] = {
     "session": lambda records: records.sessions,
     "shard": _shard,
     "secondary_key": _secondary_keys,
+    schemas.AS_OF: _moment,
 }
 
 
@@ -62,9 +68,10 @@ def schema_of(view: View | None, index: str | None) -> str:
     return schemas.RECORDS if index is None else schemas.INDEX_ENTRIES
 
 
-def columns_of(view: View | None, index: str | None) -> str:
+def columns_of(view: View | None, index: str | None, has_moment: bool = False) -> str:
     """The columns that a schema may name, as DDL: with a view also those of its records."""
-    return schema_of(view, index) if view is None else f"{view.schema}, {schemas.RECORDS}"
+    found = schema_of(view, index) if view is None else f"{view.schema}, {schemas.RECORDS}"
+    return f"{found}, {schemas.AS_OF_SCHEMA}" if has_moment else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class Table:
 
 
 _COMMON = frozenset(_OF_RECORDS)
-_OF_KEYS = frozenset({"key", "secondary_key", "shard"})
+_OF_KEYS = frozenset({"key", "secondary_key", "shard", schemas.AS_OF})
 
 
 def check_names(wanted: Iterable[str], schema: str) -> None:

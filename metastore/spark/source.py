@@ -38,7 +38,7 @@ class TidemarkSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = opts.parse(self.options, opts.BATCH)
         view = _view(options)
-        check_names(schema.names, columns_of(view, options.index))
+        check_names(schema.names, columns_of(view, options.index, options.as_of_ms is not None))
         selection = self._selection(options, view)
         scopes: Sequence[Scope] = [Scope(options.range, options.index, options.partition_key)]
         if view is not None:

@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "OFF",
+    # What is kept are the bytes of rows: they are written and read as they are, without an object of Java for each.
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
 }
 """Where nobody says otherwise. The messages of Spark's own are for those who look after Spark."""
 LOCAL_SETTINGS = {

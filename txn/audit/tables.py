@@ -21,9 +21,10 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import Dialect, DialectName, Limits
 from txn.audit.keys import operation_key
-from txn.audit.source import AS_OF, History, Source
+from txn.audit.source import History, Source
 
 C = TypeVar("C")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.keys import header_key
 from txn.audit.rules.model import OURS, PULSARS, Context, OnTables, Rule, Severity, col
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables, is_acknowledged
 
 _LIFE = ("txn_id", "state", "begun", "finalized", AS_OF)

@@ -9,8 +9,8 @@ from enum import Enum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import DialectName, Limits
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables
 
 SUBJECT = ("txn_id", "segment", "subscription", "key")

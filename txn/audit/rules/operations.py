@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import DialectName
 from txn.audit.rules.model import (
     OURS,
@@ -19,7 +20,6 @@ from txn.audit.rules.model import (
     is_known,
     is_open,
 )
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables, is_acknowledged
 
 SHOWN = ("state", "finalized", "operations", "first_sequence", "last_sequence", "first_written", "last_written")
