@@ -55,10 +55,10 @@ class Dialect:
     index_parent: Mapping[str, str]
     """What stands before secondary keys."""
     limits: Limits
-    operation_sums: str | None = None
-    """The view that has operations added up already, if there is one."""
+    parts: str | None = None
+    """The view that has headers, operations and what was applied put together already, if there is one."""
     operation_entry_sums: str | None = None
-    """The same of the entries of their indexes; keys are hashed as in `operation_sums`."""
+    """What entries of the indexes of operations add up to; keys are hashed as in `parts`."""
 
 
 TIDEMARK = Dialect(
@@ -78,7 +78,7 @@ TIDEMARK = Dialect(
     },
     {},
     Limits(),
-    "operation_sums",
+    "transaction_parts",
     "operation_entry_sums",
 )
 

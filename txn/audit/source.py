@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from metastore.spark.columns import names_of
+from metastore.spark.columns import names_of, schema_of
 from metastore.spark.schemas import AS_OF, AS_OF_SCHEMA
-from metastore.spark.views import COMMON_SCHEMA, view_named
+from metastore.spark.views import any_view_named
 
 INDEX_SCHEMA = "secondary_key STRING, key STRING, shard INT"
 
@@ -58,7 +58,7 @@ class StoreSource:
         self.as_of_ms = as_of_ms
 
     def read(self, view: str, columns: Sequence[str]) -> DataFrame:
-        schema = declared(f"{view_named(view).schema}, {COMMON_SCHEMA}", columns)
+        schema = declared(schema_of(any_view_named(view), None), columns)
         reader = self._spark.read.format("tidemark").options(**self._options).option("view", view)
         return reader.schema(f"{schema}, {AS_OF_SCHEMA}").load()
 

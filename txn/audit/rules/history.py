@@ -44,7 +44,7 @@ def _find_vanished(tables: Tables, context: Context) -> DataFrame:
         F.max(AS_OF).alias("last_seen"), F.count_if(col("state") != "OPEN").alias("ends")
     )
     now = tables.headers.where("odd_key IS NULL").select("txn_id")
-    moment = tables.participants.agg(F.max(AS_OF).alias(AS_OF))
+    moment = tables.lives.agg(F.max(AS_OF).alias(AS_OF))
     removed = tables.history("removed").groupBy("key").agg(F.max(AS_OF).alias("removed"))
     gone = earlier.where("ends = 0").join(now, "txn_id", "left_anti").crossJoin(F.broadcast(moment))
     gone = gone.withColumn("key", header_key(tables.dialect)).join(removed, "key", "left")

@@ -78,20 +78,20 @@ def _actual(tables: Tables, indexes: Sequence[str] = (*OF_HEADERS, *OF_OPERATION
     return found
 
 
-def _is_as_expected(tables: Tables) -> bool:
-    """Whether sums over all entries agree; then nothing need be compared one by one."""
+def _different_sums(tables: Tables, _: Context) -> DataFrame:
+    """Where sums over all entries do not agree; else nothing need be compared one by one."""
     headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
     segment, subscription = _escaped(tables.dialect, col("segment")), _escaped(tables.dialect, col("subscription"))
     kind = F.when(col("subscription").isNull(), "writes").otherwise("acks")
     operations = (
-        tables.participants.where("operations > 0")
+        tables.lives.where("operations > 0")
         .groupBy("segment", "subscription")
         .agg(F.sum("operations").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
         .select(F.concat_ws(":", kind, segment, subscription).alias("index"), "entries", "hash")
     )
     expected = headers.unionByName(operations)
     actual = _header_sums(tables).unionByName(_operation_sums(tables))
-    return expected.unionByName(actual).groupBy(*expected.columns).count().where("count != 2").isEmpty()
+    return expected.unionByName(actual).groupBy(*expected.columns).count().where("count != 2")
 
 
 def _header_sums(tables: Tables) -> DataFrame:
@@ -123,10 +123,8 @@ def _differences(tables: Tables) -> DataFrame:
     return sums.where("side != 0")
 
 
-def _find_differences(tables: Tables, _: Context) -> DataFrame | None:
+def _find_differences(tables: Tables, _: Context) -> DataFrame:
     """Entries of both kinds, with `side`."""
-    if _is_as_expected(tables):
-        return None
     differences = tables.keep(_differences(tables))
     missing = F.broadcast(differences.where("side > 0").select("entry"))
     spare = F.broadcast(differences.where("side < 0").select("entry"))
@@ -137,9 +135,8 @@ def _find_differences(tables: Tables, _: Context) -> DataFrame | None:
     return tables.keep(unindexed.unionByName(leftover.withColumn("side", F.lit("index")), allowMissingColumns=True))
 
 
-def _only_on(side: str, tables: Tables, context: Context) -> DataFrame | None:
-    differences = tables.once(_find_differences, context)
-    return None if differences is None else differences.where(col("side") == side).drop("side")
+def _only_on(side: str, tables: Tables, context: Context) -> DataFrame:
+    return tables.once(_find_differences, context).where(col("side") == side).drop("side")
 
 
 INDEX_RULES = (
@@ -150,7 +147,7 @@ INDEX_RULES = (
         "segment's next owner, who then shows what was not committed.",
         "The store has lost an index entry, or a client has put the record without it. Put the record again, as it is.",
         Severity.CRITICAL,
-        [OnTables(partial(_only_on, "record"))],
+        [OnTables(partial(_only_on, "record"), _different_sums)],
     ),
     Rule(
         "index-leads-nowhere",
@@ -159,6 +156,6 @@ INDEX_RULES = (
         "what it is not.",
         "The store has kept an entry of a record that was changed or removed: report it to those who run the store.",
         Severity.ERROR,
-        [OnTables(partial(_only_on, "index"))],
+        [OnTables(partial(_only_on, "index"), _different_sums)],
     ),
 )
