@@ -20,7 +20,7 @@ from txn.audit.tables import Tables
 
 SUMMED = {"ops", TIDEMARK.indexes["writes"], TIDEMARK.indexes["acks"]}
 """What is added up while it is read, and so comes to Spark as sums only."""
-SUMS = {"operation_sums", "operation_entry_sums"}
+SUMS = {"operation_sums", "entry_sums"}
 
 
 class CountingSource:

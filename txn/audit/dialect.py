@@ -57,8 +57,8 @@ class Dialect:
     limits: Limits
     parts: str | None = None
     """The view that has headers, operations and what was applied put together already, if there is one."""
-    operation_entry_sums: str | None = None
-    """What entries of the indexes of operations add up to; keys are hashed as in `parts`."""
+    entry_sums: str | None = None
+    """What entries of indexes add up to; hashed as in `parts`."""
 
 
 TIDEMARK = Dialect(
@@ -79,7 +79,7 @@ TIDEMARK = Dialect(
     {},
     Limits(),
     "transaction_parts",
-    "operation_entry_sums",
+    "entry_sums",
 )
 
 PULSAR = Dialect(

@@ -64,9 +64,23 @@ _PARTS = (
 _KNOWN = frozenset({*_PARTS, "least_shard", "greatest_shard", AS_OF})
 _SPANS = "array<struct<ledger: bigint, first_entry: bigint, last_entry: bigint, first_written: timestamp>>"
 _TYPES = {"beyond_log": "boolean", "spans": _SPANS} | dict.fromkeys(
-    ("applied", "aborted", "last_announced", "early_at"), "timestamp"
+    ("applied", "aborted", "last_announced"), "timestamp"
 )
 """Those that are no numbers, where a dialect may lack them."""
+IS_BEYOND = """
+    exists(spans, span -> exists(closed, each -> each.ledger = span.ledger AND span.last_entry >= each.length))
+"""
+"""Whether an acknowledgement is of an entry that a closed ledger does not have. In SQL, since lambdas of Python are
+numbered, and Java would compile each anew."""
+EARLY_AT = """
+    array_max(transform(filter(cursors, each -> exists(spans, span -> span.first_written <= each.changed AND (
+        struct(span.ledger, span.first_entry) < struct(each.mark_ledger, each.mark_entry)
+        OR exists(coalesce(each.ranges, array()), acknowledged ->
+            struct(span.ledger, span.last_entry) >= struct(acknowledged.start_ledger, acknowledged.start_entry)
+            AND struct(span.ledger, span.first_entry) < struct(acknowledged.end_ledger, acknowledged.end_entry))))),
+        each -> each.changed))
+"""
+"""When a cursor that knows some of the acknowledgements, and is younger than they are, was written."""
 BROADCAST_MAX = 100_000
 """So many transactions may be sent to every executor."""
 
@@ -160,17 +174,17 @@ class Tables:
     # -- tables
 
     @cached_property
-    def _read_together(self) -> DataFrame | None:
+    def together(self) -> DataFrame | None:
         """Transactions as they were put together where they were read, kept; None where that cannot be."""
         if self.dialect.parts is None:
             return None
-        columns = [*_PARTS, "places", "is_loose", "whole", "shard"]
+        columns = [*_PARTS, "places", "entry_hash", "is_loose", "whole", "shard"]
         return self.keep(self.source.read(self.dialect.parts, columns))
 
     @cached_property
     def _loose_ids(self) -> tuple[DataFrame, int] | None:
         """Transactions of which records may lie in several places, and how many; None if there are none."""
-        together = self._read_together
+        together = self.together
         assert together is not None
         ids = together.where("is_loose").select("txn_id").unionByName(self._aborted_kept.select("txn_id"))
         found = self.keep(ids.where("txn_id IS NOT NULL").distinct())
@@ -183,7 +197,7 @@ class Tables:
 
     def _whole(self) -> DataFrame:
         """Rows of transactions all of whose records are in one place."""
-        together = self._read_together
+        together = self.together
         assert together is not None
         rows = together.where("NOT coalesce(is_loose, false)")
         return rows if self._loose_ids is None else rows.join(self._small(*self._loose_ids), "txn_id", "left_anti")
@@ -194,7 +208,7 @@ class Tables:
     @cached_property
     def _put_together(self) -> DataFrame | None:
         """Participants of all others, which are put together here; kept. None if there are none."""
-        together = self._read_together
+        together = self.together
         if together is None:
             parts = [self._operations(), self._aborted(), self._announced()]
             return self.keep(_put_together(parts, self.headers))
@@ -206,7 +220,7 @@ class Tables:
         fragments = torn.where("segment IS NOT NULL").withColumns(
             {"least_shard": F.col("shard"), "greatest_shard": F.col("shard")}
         )
-        fragments = fragments.drop(*HEADER, "is_loose", "whole", "places", "shard")
+        fragments = fragments.drop(*HEADER, "is_loose", "whole", "places", "entry_hash", "shard")
         headers = torn.where("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
         headers = headers.withColumnRenamed("shard", "header_shard").select("txn_id", *HEADER, *ODD, AS_OF)
         return self.keep(_put_together([fragments, self._aborted_kept], headers))
@@ -214,7 +228,7 @@ class Tables:
     @cached_property
     def lives(self) -> DataFrame:
         """Participants, by what records of transactions say of them."""
-        if self._read_together is None:
+        if self.together is None:
             assert self._put_together is not None
             return self._put_together
         is_there, has_header = F.col("segment").isNotNull(), F.col("state").isNotNull()
@@ -228,15 +242,15 @@ class Tables:
                 **{name: _absent(name) for name in _SUMS if name not in _KNOWN},
             }
         )
-        whole = whole.drop("is_loose", "whole", "shard", "places")
+        whole = whole.drop("is_loose", "whole", "shard", "places", "entry_hash")
         return whole if self._put_together is None else whole.unionByName(self._put_together)
 
     @cached_property
     def places(self) -> DataFrame | None:
         """Which transactions acknowledge which entries, one by one, by hashes; None where that is not known."""
-        if self._read_together is None:
+        if self.together is None:
             return None
-        return self._read_together.select("txn_id", "segment", "subscription", F.explode("places").alias("place"))
+        return self.together.select("txn_id", "segment", "subscription", F.explode("places").alias("place"))
 
     @cached_property
     def participants(self) -> DataFrame:
@@ -244,12 +258,8 @@ class Tables:
         joined = self.lives.join(F.broadcast(self._known_segments()), "segment", "left")
         joined = joined.join(F.broadcast(self._known_subscriptions()), ["segment", "subscription"], "left")
         if not self.has("cursors"):
-            return joined.withColumns({"beyond_log": _absent("beyond_log"), "early_at": _absent("early_at")})
-        early = F.filter("cursors", lambda each: F.exists("spans", lambda span: _is_early(span, each)))
-        early_at = F.array_max(F.transform(early, lambda each: each["changed"]))
-        is_beyond = F.exists("spans", lambda span: F.exists("closed", lambda each: _is_behind(span, each)))
-        joined = joined.withColumns({"beyond_log": is_beyond, "early_at": early_at})
-        return joined.drop("spans", "closed", "cursors")
+            return joined.withColumn("beyond_log", _absent("beyond_log"))
+        return joined.withColumn("beyond_log", F.expr(IS_BEYOND)).drop("spans", "closed", "cursors")
 
     def _known_segments(self) -> DataFrame:
         if self.dialect.name is DialectName.PULSAR:
@@ -258,6 +268,12 @@ class Tables:
         kept = ("has_segment", "term", "trimmed_ledger", "trimmed_entry", "log_changed")
         said = [F.when(F.col("has_segment"), F.col(name)).alias(name) for name in kept]
         return self.segments.where("segment IS NOT NULL").select("segment", *said, "closed")
+
+    def early_at(self, participants: DataFrame) -> DataFrame:
+        """Participants whose acknowledgements may have been known to their cursor before, and since when it was."""
+        known = F.broadcast(self._known_subscriptions())
+        joined = participants.where("size(spans) > 0").join(known, ["segment", "subscription"])
+        return joined.withColumn("early_at", F.expr(EARLY_AT)).where("early_at IS NOT NULL")
 
     def _known_subscriptions(self) -> DataFrame:
         if self.dialect.name is DialectName.PULSAR:
@@ -271,7 +287,7 @@ class Tables:
     @cached_property
     def transactions(self) -> DataFrame:
         """By transaction, of those that have a header or operations or have applied any."""
-        if self._read_together is None:
+        if self.together is None:
             return self.keep(_by_transaction(self.lives))
         whole = self._whole().where("whole IS NOT NULL").withColumn("header_shard", F.col("shard"))
         is_there = F.col("whole.participants") > 0
@@ -317,30 +333,11 @@ class Tables:
 def is_acknowledged(first: Column, last: Column) -> Column:
     """Whether a cursor (its `mark_…` and `ranges`) has acknowledged something between two positions."""
     mark = F.struct(F.col("mark_ledger").alias("ledger"), F.col("mark_entry").alias("entry"))
-    return has_acknowledged(mark, F.col("ranges"), first, last)
-
-
-def has_acknowledged(mark: Column, ranges: Column, first: Column, last: Column) -> Column:
-    """The same, of any cursor."""
     return (first < mark) | F.exists(
-        F.coalesce(ranges, F.array()),
+        F.coalesce("ranges", F.array()),
         lambda each: (last >= F.struct(each["start_ledger"], each["start_entry"]))
         & (first < F.struct(each["end_ledger"], each["end_entry"])),
     )
-
-
-def _is_early(span: Column, cursor: Column) -> Column:
-    """Whether a cursor said already that something between two positions is acknowledged, when that was written."""
-    first = F.struct(span["ledger"].alias("ledger"), span["first_entry"].alias("entry"))
-    last = F.struct(span["ledger"].alias("ledger"), span["last_entry"].alias("entry"))
-    mark = F.struct(cursor["mark_ledger"].alias("ledger"), cursor["mark_entry"].alias("entry"))
-    is_there = has_acknowledged(mark, cursor["ranges"], first, last)
-    return (span["first_written"] <= cursor["changed"]) & is_there
-
-
-def _is_behind(span: Column, closed: Column) -> Column:
-    """Whether a ledger that is closed is shorter."""
-    return (closed["ledger"] == span["ledger"]) & (span["last_entry"] >= closed["length"])
 
 
 def _put_together(parts: Sequence[DataFrame], headers: DataFrame) -> DataFrame:

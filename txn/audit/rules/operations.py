@@ -114,8 +114,8 @@ def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
 
 def _early_acks(tables: Tables, context: Context) -> DataFrame:
     """Where an open transaction may acknowledge what the cursor has acknowledged for a while."""
-    is_suspect = is_open() & is_known("early_at") & context.settled("early_at")
-    return tables.participants.where(is_suspect).select("txn_id", "segment", "subscription", "early_at")
+    suspects = tables.early_at(tables.lives.where(is_open())).where(context.settled("early_at"))
+    return suspects.select("txn_id", "segment", "subscription", "early_at")
 
 
 def _find_already_acknowledged(tables: Tables, context: Context) -> DataFrame:

@@ -16,7 +16,7 @@ from txn.audit.views.fragments import FRAGMENT
 HEADER = pyarrow.schema(
     [
         *(("txn_id", TEXT), ("state", TEXT), ("begun", TIME), ("deadline", TIME), ("finalized", TIME)),
-        *(("owner", TEXT), ("modifications", NUMBER)),
+        *(("owner", TEXT), ("modifications", NUMBER), ("entry_hash", NUMBER)),
     ]
 )
 WHOLE = pyarrow.struct(

@@ -20,10 +20,14 @@ from txn.audit.views.form import ODD, Array, ddl, field
 from txn.audit.views.fragments import FRAGMENT, added_up, of_applied, of_operations
 from txn.audit.views.headers import headers
 from txn.audit.views.meeting import HEADER, MET, met, unmet
+from txn.audit.views.sums import entry_hashes
 from txn.model import paths
+from txn.model.header import TxnState
 
 BATCH_ROWS = 20_000
 """Enough that numpy's calls are no cost, and little enough for a processor's memory."""
+NUMBER_DIGITS = 20
+"""Of a time in a secondary key."""
 HELD_MAX = 100_000
 """Rows of one transaction that wait for its other records."""
 
@@ -35,8 +39,20 @@ _SELECTION = Selection("")
 
 
 def _headers(records: Records) -> Found:
-    decoded = headers.decode(records, [*HEADER.names, *(name for name, _ in ODD)], _SELECTION)
-    return parted(pyarrow.table(dict(decoded.columns)), HEADER)
+    names = [name for name in (*HEADER.names, "odd_key", "odd") if name != "entry_hash"]
+    decoded = headers.decode(records, names, _SELECTION)
+    keys = records.keys if decoded.rows is None else records.keys.take(pyarrow.array(decoded.rows))
+    hashed = entry_hashes(_secondary_keys(decoded.columns), keys)
+    return parted(pyarrow.table({**decoded.columns, "entry_hash": hashed}), HEADER)
+
+
+def _secondary_keys(columns: Mapping[str, Array]) -> Array:
+    """By which each header is to be found."""
+    is_open = pc.equal(columns["state"], TxnState.OPEN.value)
+    time = pc.if_else(is_open, columns["deadline"], columns["finalized"])
+    milliseconds = pc.divide(time.cast(pyarrow.int64()), 1000)
+    number = pc.utf8_lpad(milliseconds.cast(pyarrow.string()), NUMBER_DIGITS, "0")
+    return pc.if_else(is_open, number, pc.binary_join_element_wise(columns["state"], number, ":"))
 
 
 def _operations(records: Records) -> Found:
