@@ -37,7 +37,7 @@ class Audit:
     rows: int
     moments_ms: Iterator[int]
     """As of when. They begin with the planting and hardly move: however long the benchmark takes, nothing is late. But
-    no two are the same, as of audits that follow each other, so none runs on code that Spark has made for another."""
+    no two are the same, as of audits that follow each other in one session, as those of `tidemark audit watch` do."""
 
     def measure(self, turn: Turn) -> Sample:
         """The whole of it, until each violation is known."""

@@ -39,16 +39,7 @@ class BatchReader(DataSourceReader):
         """Pins the point, unless it is given, and cuts what is to be read."""
         options = self._options
         with open_source(options.store, options.namespace) as store:
-            point = options.point
-            if point is not None:
-                store.check_point(point)
-            elif not store.is_consistent and options.is_consistent:
-                raise Inconsistent(
-                    f"{options.store} cannot be read at one point: records that change meanwhile may be seen before or "
-                    'after, each by itself. If that will do, give option "consistent" as false'
-                )
-            else:
-                point = store.pin(options.hold_ms)
+            point = point_of(store, options)
             return [Part(piece, point) for piece in self._plan(store)]
 
     def _plan(self, store: SourceStore) -> list[Piece]:
@@ -62,8 +53,21 @@ class BatchReader(DataSourceReader):
         with open_source(self._options.store, self._options.namespace) as store:
             for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
                 if len(records):
-                    records.index = partition.piece.index
+                    records.index, records.as_of_ms = partition.piece.index, self._options.as_of_ms
                     yield self._table.batch(records)
+
+
+def point_of(store: SourceStore, options: Options) -> Point:
+    """The point that a read is given, or else the present."""
+    if options.point is not None:
+        store.check_point(options.point)
+        return options.point
+    if not store.is_consistent and options.is_consistent:
+        raise Inconsistent(
+            f"{options.store} cannot be read at one point: records that change meanwhile may be seen before or "
+            'after, each by itself. If that will do, give option "consistent" as false'
+        )
+    return store.pin(options.hold_ms)
 
 
 def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int) -> list[Piece]:

@@ -13,7 +13,7 @@ from metastore.spark import schemas
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_of_entries
 from metastore.spark.stores.model import ChangedRecord
-from metastore.spark.views import COMMON_SCHEMA, Selection, View
+from metastore.spark.views import COMMON_SCHEMA, JOINT_SCHEMA, JointView, Selection, View
 
 Array = Any
 
@@ -33,9 +33,15 @@ def text(array: Array) -> Array:
         return pyarrow.array([each.decode("utf-8", "backslashreplace") for each in array.to_pylist()], pyarrow.string())
 
 
-def _shard(records: Records) -> Array:
-    shards = pyarrow.scalar(records.shard, pyarrow.int32())
-    return pyarrow.repeat(shards, len(records))
+def shards(shard: int | None, count: int) -> Array:
+    """The column `shard`."""
+    return pyarrow.repeat(pyarrow.scalar(shard, pyarrow.int32()), count)
+
+
+def moments(as_of_ms: int | None, count: int) -> Array:
+    """The column `as_of`."""
+    microseconds = pyarrow.scalar(None if as_of_ms is None else as_of_ms * 1000, pyarrow.int64())
+    return pyarrow.repeat(microseconds.cast(TIME), count)
 
 
 def _secondary_keys(records: Records) -> Array:
@@ -50,21 +56,25 @@ _OF_RECORDS: Mapping[str, Callable[[Records], Array]] = {
     "created": lambda records: times(records.created_ms),
     "modified": lambda records: times(records.modified_ms),
     "session": lambda records: records.sessions,
-    "shard": _shard,
+    "shard": lambda records: shards(records.shard, len(records)),
     "secondary_key": _secondary_keys,
+    schemas.AS_OF: lambda records: moments(records.as_of_ms, len(records)),
 }
 
 
-def schema_of(view: View | None, index: str | None) -> str:
+def schema_of(view: View | JointView | None, index: str | None) -> str:
     """The columns that there are, as DDL."""
+    if isinstance(view, JointView):
+        return f"{view.schema}, {JOINT_SCHEMA}"
     if view is not None:
         return f"{view.schema}, {COMMON_SCHEMA}"
     return schemas.RECORDS if index is None else schemas.INDEX_ENTRIES
 
 
-def columns_of(view: View | None, index: str | None) -> str:
-    """The columns that a schema may name, as DDL: with a view also those of its records."""
-    return schema_of(view, index) if view is None else f"{view.schema}, {schemas.RECORDS}"
+def columns_of(view: View | JointView | None, index: str | None, has_moment: bool = False) -> str:
+    """The columns that a schema may name, as DDL: with a view of single records also those of its records."""
+    found = f"{view.schema}, {schemas.RECORDS}" if isinstance(view, View) else schema_of(view, index)
+    return f"{found}, {schemas.AS_OF_SCHEMA}" if has_moment else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +113,11 @@ class Table:
         if not self.names:
             count = len(records) if rows is None else len(rows)
             return pyarrow.RecordBatch.from_struct_array(pyarrow.array([{}] * count, pyarrow.struct([])))
-        return _batch_of([found[name] for name in self.names], self.schema)
+        return batch_of([found[name] for name in self.names], self.schema)
 
 
 _COMMON = frozenset(_OF_RECORDS)
-_OF_KEYS = frozenset({"key", "secondary_key", "shard"})
+_OF_KEYS = frozenset({"key", "secondary_key", "shard", schemas.AS_OF})
 
 
 def check_names(wanted: Iterable[str], schema: str) -> None:
@@ -129,7 +139,8 @@ def names_of(schema: str) -> list[str]:
     return names
 
 
-def _batch_of(arrays: Sequence[Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+def batch_of(arrays: Sequence[Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    """Columns as a batch, if they are what the schema says."""
     for array, field in zip(arrays, schema, strict=True):
         if array.type != field.type:
             raise WrongOption(f"column {field.name!r} is {array.type}, and the schema says {field.type}")
@@ -164,4 +175,4 @@ def _change_batch(changes: list[ChangedRecord], schema: pyarrow.Schema, shard: i
     arrays = [
         columns[name]() if name in columns else _OF_RECORDS[name](records).take(places) for name in schema.names
     ]
-    return _batch_of(arrays, schema)
+    return batch_of(arrays, schema)

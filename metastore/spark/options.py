@@ -27,7 +27,7 @@ BOTH = (
     "partitions",
     "batchRows",
 )
-BATCH = (*BOTH, "view", "point", "hold", "consistent")
+BATCH = (*BOTH, "view", "point", "hold", "consistent", "asOf")
 STREAM_ONLY = ("startingOffsets", "maxRowsPerTrigger")
 STREAM = (*BOTH, *STREAM_ONLY)
 PARTITIONS_PER_CORE = 2
@@ -35,6 +35,8 @@ PARTITIONS_MAX = 10_000
 BATCH_ROWS = 5_000
 BATCH_ROWS_MAX = 100_000
 ROWS_PER_TRIGGER_MAX = 1_000_000_000
+AS_OF_MS_MAX = 253_402_300_799_999
+"""The last year that has four digits."""
 HOLD_MS_MAX = 3_600_000
 STARTING_OFFSETS = ("earliest", "latest")
 
@@ -56,6 +58,8 @@ class Options:
     is_consistent: bool
     partitions: int
     batch_rows: int
+    as_of_ms: int | None
+    """What the column `as_of` says."""
     starting_offsets: str
     rows_per_trigger: int | None
 
@@ -89,6 +93,7 @@ def parse(given: Mapping[str, str], known: tuple[str, ...]) -> Options:
         is_consistent=_choice(options, "consistent", ("true", "false")) == "true",
         partitions=_number(options, "partitions", PARTITIONS_PER_CORE * (os.cpu_count() or 1), PARTITIONS_MAX),
         batch_rows=_number(options, "batchRows", BATCH_ROWS, BATCH_ROWS_MAX),
+        as_of_ms=_number(options, "asOf", 0, AS_OF_MS_MAX) if "asOf" in options else None,
         starting_offsets=options.get("startingOffsets", STARTING_OFFSETS[0]),
         rows_per_trigger=_number(options, "maxRowsPerTrigger", 0, ROWS_PER_TRIGGER_MAX) or None,
     )

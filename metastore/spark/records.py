@@ -35,6 +35,8 @@ class Records:
         """By which an index led to each record; None where no index was read."""
         self.index: bytes | None = None
         """That index."""
+        self.as_of_ms: int | None = None
+        """When it is, if the reader has said so."""
         self._bytes = numpy.frombuffer(buffer, numpy.uint8)
         self._starts = starts
 

@@ -12,11 +12,12 @@ from metastore.spark import options as opts
 from metastore.spark.batch import BatchReader
 from metastore.spark.columns import Table, check_names, columns_of, schema_of
 from metastore.spark.errors import WrongOption
+from metastore.spark.joint import JointReader
 from metastore.spark.options import Options
 from metastore.spark.schemas import CHANGES
 from metastore.spark.stores.opening import open_source
 from metastore.spark.streaming import ChangeReader
-from metastore.spark.views import Scope, Selection, View, view_named
+from metastore.spark.views import JointView, Scope, Selection, View, any_view_named
 
 NAME = "tidemark"
 
@@ -38,12 +39,17 @@ class TidemarkSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = opts.parse(self.options, opts.BATCH)
         view = _view(options)
-        check_names(schema.names, columns_of(view, options.index))
+        check_names(schema.names, columns_of(view, options.index, options.as_of_ms is not None))
+        columns = to_arrow_schema(schema, timezone="UTC")
+        if isinstance(view, JointView):
+            if options.segment is not None or options.transaction is not None:
+                raise WrongOption('a view that puts records together reads all: leave out "segment" and "transaction"')
+            return JointReader(options, columns, view)
         selection = self._selection(options, view)
         scopes: Sequence[Scope] = [Scope(options.range, options.index, options.partition_key)]
         if view is not None:
             scopes = view.scopes(selection)
-        return BatchReader(options, Table(to_arrow_schema(schema, timezone="UTC"), view, selection), scopes)
+        return BatchReader(options, Table(columns, view, selection), scopes)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = opts.parse(self.options, opts.STREAM)
@@ -62,5 +68,5 @@ class TidemarkSource(DataSource):
             return Selection(store.key_sorting, options.segment, options.transaction)
 
 
-def _view(options: Options) -> View | None:
-    return None if options.view is None else view_named(options.view)
+def _view(options: Options) -> View | JointView | None:
+    return None if options.view is None else any_view_named(options.view)

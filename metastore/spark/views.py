@@ -8,7 +8,7 @@ import, and free of state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -74,19 +74,59 @@ class View:
     read, and where they are not, an entry is seen whether it leads to a record or not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Records that belong to something, together with those of other kinds: to what, their keys say."""
+
+    path: str
+    """Their keys are `PATH/NAME`, or ..."""
+    levels: int = 1
+    """... with 2, `PATH/NAME/ANYTHING`."""
+
+
+IsHome = Callable[[str], bool]
+"""Whether the records of a partition are to be where these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointView:
+    """How records of several kinds are read together, name by name, so that what belongs together is in one task.
+
+    Nothing is promised: of a name whose records are on several shards, or at the edge of what a task reads, some may
+    come to one task and some to another. Who decodes must be able to tell, or not mind.
+    """
+
+    schema: str
+    """Its columns, as DDL; the source adds `shard` behind them and makes all nullable."""
+    kinds: Sequence[Kind]
+    decode: Callable[[Sequence[Iterator[Records]], Sequence[str], IsHome], Iterator[Mapping[str, Any]]]
+    """Of the records of each kind, in the order of their keys, the columns asked for: arrays of one length."""
+    batch_rows: int
+    """So many records of a kind at a time."""
+
+
 COMMON_COLUMNS = ("shard", "key", "version_id")
 COMMON_SCHEMA = "shard INT, key STRING, version_id BIGINT"
+JOINT_SCHEMA = "shard INT"
 
 
 def view_named(name: str) -> View:
+    """The view of that name, which is read record by record; as changes are, for one."""
+    found = any_view_named(name)
+    if not isinstance(found, View):
+        raise WrongOption(f"view {name!r} puts records together: it is there for batch reads only")
+    return found
+
+
+def any_view_named(name: str) -> View | JointView:
     """The view that is registered under a name; WrongOption says which there are."""
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         known = ", ".join(sorted(points)) or "none is installed"
         raise WrongOption(f"view {name!r} is unknown: {known}")
     found = points[name].load()
-    view = found if isinstance(found, View) else found()
-    assert isinstance(view, View), f"the entry point {name!r} of {GROUP} is no view"
+    view = found if isinstance(found, View | JointView) else found()
+    assert isinstance(view, View | JointView), f"the entry point {name!r} of {GROUP} is no view"
     return view
 
 

@@ -14,8 +14,9 @@ import pyarrow
 from audit_records import records
 from pyspark.sql import DataFrame, SparkSession
 
+from metastore.spark.schemas import AS_OF
 from metastore.spark.views import Selection
-from txn.audit.source import AS_OF, FrameSource
+from txn.audit.source import FrameSource
 from txn.audit.views import pulsar
 from txn.audit.views.form import TIME, Form
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from txn.audit.ledger import LedgerBusy
-from txn.audit.ledger.folder import Folder
+from txn.audit.ledger.folder import Folder, LedgerClosed
 
 DAY = "day=2026-01-01"
 
@@ -81,6 +81,13 @@ def test_whatever_it_is_cut_off_at_whoever_comes_next_finds_all_of_it_or_nothing
         outcomes.append(is_added)
     assert outcomes == sorted(outcomes)
     assert {True, False} == set(outcomes)
+
+
+def test_where_nothing_can_be_written_one_sentence_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    folder = Folder(tmp_path / "file" / "ledger")
+    with pytest.raises(LedgerClosed, match=r"cannot be written to: Not a directory$"), folder.reading(["headers"]):
+        pass
 
 
 def test_one_writes_at_a_time_and_what_is_read_is_not_taken_away(tmp_path: Path) -> None:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from functools import reduce
-from operator import itemgetter, xor
 from typing import Any
 
 import pyarrow
 import pytest
-from audit_records import SHARD, records
+from audit_records import records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metastore.spark.columns import names_of
-from metastore.spark.records import KeysOnly
 from metastore.spark.views import Selection, View
 from txn.audit.views import headers, operations, outcomes
 from txn.audit.views.form import NUMBER, TIME, Form
 from txn.audit.views.hashing import hashes
-from txn.audit.views.sums import entry_sums, operation_sums
 from txn.model.aborted import AbortedRange
 from txn.model.applied import Applied
 from txn.model.header import Cause, Header, TxnState
@@ -122,92 +116,6 @@ VIEWS = {"headers": headers.headers, "ops": operations.ops, "applied": outcomes.
 @given(pairs=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=12))
 def test_many_at_once_are_what_they_are_one_by_one(name: str, pairs: list[tuple[str, bytes]]) -> None:
     assert rows(VIEWS[name], pairs) == one_by_one(VIEWS[name], pairs)
-
-
-WHO = ("txn_id", "segment", "subscription", "ledger", "odd_key", "odd")
-
-
-def keys_hash(found: list[dict[str, Any]]) -> int:
-    """The hash of all keys."""
-    return reduce(xor, (row["keys_hash"] for row in found if row["operations"]), 0)
-
-
-def plain_sums(pairs: list[tuple[str, bytes]]) -> list[tuple[Any, ...]]:
-    """What operations are added up to, from their rows."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows(operations.ops, pairs):
-        groups[tuple(row[name] for name in WHO)].append(row)
-    found = []
-    for who, group in groups.items():
-        numbered = [row for row in group if row["sequence"] is not None]
-        acks = [row for row in numbered if row["subscription"] is not None]
-        places = {row["last_entry"] for row in acks if not row["cumulative"] and row["batch"] is None}
-        sequences, written = [row["sequence"] for row in numbered], [row["written"] for row in numbered]
-        bounds = (min(sequences), max(sequences), min(written), max(written)) if numbered else (None,) * 4
-        found.append((who, len(numbered), *bounds, len(places)))
-    return sorted(found, key=repr)
-
-
-def sums(pairs: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """The rows of the view of sums."""
-    names = names_of(operation_sums.schema)
-    decoded = operation_sums.decode(records(pairs), names, ALL)
-    arrays = {name: array.cast(NUMBER) if array.type == TIME else array for name, array in decoded.columns.items()}
-    found: list[dict[str, Any]] = pyarrow.table(arrays).to_pylist()
-    return found
-
-
-OPERATIONS = st.builds(
-    lambda number, sequence, operation: (f"/txn-op/md_0_{number}/-{sequence:020}", operation.encode()),
-    st.integers(0, 2),
-    st.integers(1, 40),
-    st.one_of(
-        st.builds(
-            lambda segment, position: Operation(OperationKind.WRITE, segment, position, written_ms=5),
-            st.sampled_from("ab"),
-            POSITIONS,
-        ),
-        st.builds(
-            lambda position, name, batch: Operation(
-                OperationKind.ACK, "a", position, None, name, not batch, tuple(batch), 5 if batch else 0, written_ms=7
-            ),
-            POSITIONS,
-            st.sampled_from(["s", "a long name of a subscription"]),
-            st.lists(st.integers(0, 4)),
-        ),
-        st.builds(
-            lambda position, name: Operation(OperationKind.ACK, "a", position, None, name, written_ms=9),
-            POSITIONS,
-            st.sampled_from("st"),
-        ),
-    ),
-)
-
-
-@settings(max_examples=80, deadline=None)
-@given(pairs=st.lists(st.one_of(OPERATIONS, st.tuples(KEYS, VALUES)), max_size=30, unique_by=itemgetter(0)))
-def test_sums_say_what_the_operations_say(pairs: list[tuple[str, bytes]]) -> None:
-    found = [
-        (
-            tuple(row[name] for name in WHO),
-            *(row[name] for name in ("operations", "first_sequence", "last_sequence", "first_written", "last_written")),
-            len(set(row["places"])),
-        )
-        for row in sums(pairs)
-    ]
-    assert sorted(found, key=repr) == plain_sums(pairs)
-
-
-@settings(max_examples=40, deadline=None)
-@given(pairs=st.lists(OPERATIONS, max_size=20, unique_by=itemgetter(0)), cut=st.integers(0, 20))
-def test_keys_are_hashed_as_index_entries_are_and_whatever_the_batch(pairs: list[tuple[str, bytes]], cut: int) -> None:
-    whole = keys_hash(sums(pairs))
-    assert whole == keys_hash(sums(pairs[:cut])) ^ keys_hash(sums(pairs[cut:]))
-    keys = pyarrow.array([key.encode() for key, _ in pairs], pyarrow.binary())
-    entries = KeysOnly(keys, SHARD, pyarrow.array([b"s%d" % (len(key) % 2) for key, _ in pairs], pyarrow.binary()))
-    decoded = entry_sums.decode(entries, ["entries", "keys_hash"], ALL)
-    assert sum(decoded.columns["entries"].to_pylist()) == len(pairs)
-    assert reduce(xor, decoded.columns["keys_hash"].to_pylist(), 0) == whole
 
 
 @given(texts=st.lists(st.binary(max_size=40), unique=True), start=st.integers(0, 5))

@@ -55,10 +55,10 @@ class Dialect:
     index_parent: Mapping[str, str]
     """What stands before secondary keys."""
     limits: Limits
-    operation_sums: str | None = None
-    """The view that has operations added up already, if there is one."""
-    operation_entry_sums: str | None = None
-    """The same of the entries of their indexes; keys are hashed as in `operation_sums`."""
+    parts: str | None = None
+    """The view that has headers, operations and what was applied put together already, if there is one."""
+    entry_sums: str | None = None
+    """What entries of indexes add up to; hashed as in `parts`."""
 
 
 TIDEMARK = Dialect(
@@ -78,8 +78,8 @@ TIDEMARK = Dialect(
     },
     {},
     Limits(),
-    "operation_sums",
-    "operation_entry_sums",
+    "transaction_parts",
+    "entry_sums",
 )
 
 PULSAR = Dialect(

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from txn.audit.keys import header_key, participant_key
-from txn.audit.rules.model import SUBJECT, Context, OnRows, Rule
+from txn.audit.rules.model import SUBJECT, Context, OnRows, OnTables, Rule, Suspects
 from txn.audit.tables import Tables
 
 VIOLATION = ("rule", "severity", *SUBJECT, "evidence")
@@ -27,7 +27,8 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
     assert rules, "there is something to evaluate"
     context = Context(tables.limits)
     told("reading")
-    _ = tables.participants, tables.transactions
+    _ = tables.lives
+    suspected = _suspected(tables, context, rules)
     on_rows: dict[str, list[tuple[Rule, OnRows]]] = {}
     found: list[DataFrame] = []
     for rule in rules:
@@ -35,15 +36,24 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
             if isinstance(check, OnRows):
                 on_rows.setdefault(check.table, []).append((rule, check))
                 continue
-            told(rule.name)
-            rows = check.find(tables, context)
-            if rows is not None:
-                found.append(_beside(rule, rows))
+            if check.suspects is None or check.suspects in suspected:
+                told(rule.name)
+                found.append(_beside(rule, check.find(tables, context)))
     found += [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
     if not found:
         return tables.participants.sparkSession.createDataFrame([], VIOLATIONS)
     told("all rules")
     return tables.keep(reduce(DataFrame.unionByName, found))
+
+
+def _suspected(tables: Tables, context: Context, rules: Sequence[Rule]) -> set[Suspects]:
+    """Where there may be something to find, of all that can tell: in one query."""
+    checks = [check for rule in rules for check in rule.checks if isinstance(check, OnTables)]
+    every = list(dict.fromkeys(check.suspects for check in checks if check.suspects is not None))
+    if not every:
+        return set()
+    marks = [suspects(tables, context).select(F.lit(place).alias("place")) for place, suspects in enumerate(every)]
+    return {every[row["place"]] for row in reduce(DataFrame.unionByName, marks).distinct().collect()}
 
 
 def _of_rows(tables: Tables, context: Context, table: str, checks: Sequence[tuple[Rule, OnRows]]) -> DataFrame:

@@ -23,6 +23,10 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "OFF",
+    # An audit's plans are more classes than Spark keeps of its own accord: the next audit would compile them all again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # What is kept are the bytes of rows: they are written and read as they are, without an object of Java for each.
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
 }
 """Where nobody says otherwise. The messages of Spark's own are for those who look after Spark."""
 LOCAL_SETTINGS = {

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from metastore.spark.columns import names_of
-from metastore.spark.views import COMMON_SCHEMA, view_named
+from metastore.spark.columns import names_of, schema_of
+from metastore.spark.schemas import AS_OF, AS_OF_SCHEMA
+from metastore.spark.views import any_view_named
 
-AS_OF = "as_of"
-"""The column that says when what a row says was so."""
 INDEX_SCHEMA = "secondary_key STRING, key STRING, shard INT"
 
 
 class Source(Protocol):
-    """What the tables are made from."""
+    """What the tables are made from. Rows of views say in the column `as_of` when what they say was so."""
 
     def read(self, view: str, columns: Sequence[str]) -> DataFrame:
         """These columns of a view, and `as_of`."""
@@ -54,18 +52,19 @@ class StoreSource:
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], as_of_ms: int) -> None:
         self._spark = spark
-        self._options = options
+        # The moment is a column: were it in the plans, Java would compile each of them anew for each audit.
+        self._options = {**options, "asOf": str(as_of_ms)}
         """Of the data source: the store, the point, the namespace."""
         self.as_of_ms = as_of_ms
 
     def read(self, view: str, columns: Sequence[str]) -> DataFrame:
-        schema = declared(f"{view_named(view).schema}, {COMMON_SCHEMA}", columns)
+        schema = declared(schema_of(any_view_named(view), None), columns)
         reader = self._spark.read.format("tidemark").options(**self._options).option("view", view)
-        return reader.schema(schema).load().withColumn(AS_OF, F.timestamp_millis(F.lit(self.as_of_ms)))
+        return reader.schema(f"{schema}, {AS_OF_SCHEMA}").load()
 
     def index(self, name: str) -> DataFrame:
         reader = self._spark.read.format("tidemark").options(**self._options).option("index", name)
-        return reader.schema(INDEX_SCHEMA).load().withColumn(AS_OF, F.timestamp_millis(F.lit(self.as_of_ms)))
+        return reader.schema(INDEX_SCHEMA).load()
 
 
 class FrameSource:

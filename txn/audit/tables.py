@@ -13,17 +13,18 @@ are read, so that Spark has about as many rows as there are participants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial, reduce
 from typing import Any, TypeVar
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import Dialect, DialectName, Limits
 from txn.audit.keys import operation_key
-from txn.audit.source import AS_OF, History, Source
+from txn.audit.source import History, Source
 
 C = TypeVar("C")
 
@@ -39,11 +40,10 @@ _SUMS: dict[str, Callable[[Column], Column]] = {
     "last_written": F.max,
     "least_shard": F.min,
     "greatest_shard": F.max,
-    "beyond_log": F.max,
-    "early_at": F.max,
     "keys_hash": F.bit_xor,
     "last_ledger": F.max,
     "last_term": F.max,
+    "spans": lambda spans: F.flatten(F.collect_list(spans)),
     "applied": F.max,
     "aborted": F.max,
     "aborted_ledger": F.max,
@@ -55,13 +55,34 @@ _SUMS: dict[str, Callable[[Column], Column]] = {
     AS_OF: F.max,
 }
 """What is known of a participant, and how two parts of it are put together."""
-SUMMED = (
-    *(*WHO, "ledger", *ODD, "operations", "cumulative", "first_sequence", "last_sequence", "first_entry", "last_entry"),
-    *("first_written", "last_written", "last_term", "keys_hash"),
+_PARTS = (
+    *(*WHO, *ODD, "operations", "cumulative", "first_sequence", "last_sequence", "first_written", "last_written"),
+    *("last_ledger", "last_term", "keys_hash", "applied", "spans"),
+    *("state", "begun", "deadline", "finalized", "owner", "modifications"),
 )
-"""What operations are added up to."""
-_TYPES = {"beyond_log": "boolean"} | dict.fromkeys(("applied", "aborted", "last_announced", "early_at"), "timestamp")
+"""What of it is known where records are read together."""
+_KNOWN = frozenset({*_PARTS, "least_shard", "greatest_shard", AS_OF})
+_SPANS = "array<struct<ledger: bigint, first_entry: bigint, last_entry: bigint, first_written: timestamp>>"
+_TYPES = {"beyond_log": "boolean", "spans": _SPANS} | dict.fromkeys(
+    ("applied", "aborted", "last_announced"), "timestamp"
+)
 """Those that are no numbers, where a dialect may lack them."""
+IS_BEYOND = """
+    exists(spans, span -> exists(closed, each -> each.ledger = span.ledger AND span.last_entry >= each.length))
+"""
+"""Whether an acknowledgement is of an entry that a closed ledger does not have. In SQL, since lambdas of Python are
+numbered, and Java would compile each anew."""
+EARLY_AT = """
+    array_max(transform(filter(cursors, each -> exists(spans, span -> span.first_written <= each.changed AND (
+        struct(span.ledger, span.first_entry) < struct(each.mark_ledger, each.mark_entry)
+        OR exists(coalesce(each.ranges, array()), acknowledged ->
+            struct(span.ledger, span.last_entry) >= struct(acknowledged.start_ledger, acknowledged.start_entry)
+            AND struct(span.ledger, span.first_entry) < struct(acknowledged.end_ledger, acknowledged.end_entry))))),
+        each -> each.changed))
+"""
+"""When a cursor that knows some of the acknowledgements, and is younger than they are, was written."""
+BROADCAST_MAX = 100_000
+"""So many transactions may be sent to every executor."""
 
 
 class Tables:
@@ -74,7 +95,7 @@ class Tables:
         self._history = history
         self.dialect = dialect
         self.limits = dialect.limits if limits is None else limits
-        self._made: dict[Any, DataFrame | None] = {}
+        self._made: dict[Any, DataFrame] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Computes a DataFrame, now and never again: on the executors' disks where there is no room in memory.
@@ -83,7 +104,7 @@ class Tables:
         """
         return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
-    def once(self, make: Callable[[Tables, C], DataFrame | None], context: C) -> DataFrame | None:
+    def once(self, make: Callable[[Tables, C], DataFrame], context: C) -> DataFrame:
         """What several rules need, made by the first of them."""
         if make not in self._made:
             self._made[make] = make(self, context)
@@ -115,50 +136,25 @@ class Tables:
         columns = ["txn_id", "state", "begun", "deadline", "finalized", "owner", "modifications", "shard"]
         return self.view("headers", *columns, *ODD).withColumnRenamed("shard", "header_shard")
 
-    @cached_property
-    def operation_sums(self) -> DataFrame:
-        """What operations add up to, several rows for some participants; kept if it was added up while it was read."""
-        if self.dialect.operation_sums is not None:
-            return self.keep(self.source.read(self.dialect.operation_sums, [*SUMMED, "places", "shard"]))
-        columns = ("sequence", "ledger", "first_entry", "last_entry", "cumulative", "written", "term", "shard")
+    def _operations(self) -> DataFrame:
+        """Operations, each as what its participant's add up to."""
+        columns = ("sequence", "cumulative", "written", "ledger", "term", "shard")
         operations = self.view("ops", *WHO, *columns, *ODD)
         key = operation_key(self.dialect, F.col("sequence"))
         return operations.select(
-            *(*WHO, "ledger", *ODD, "first_entry", "last_entry", "shard", AS_OF),
+            *(*WHO, *ODD, AS_OF),
             F.when(F.col("sequence").isNotNull(), 1).otherwise(0).cast("bigint").alias("operations"),
             F.col("cumulative").cast("bigint").alias("cumulative"),
             F.col("sequence").alias("first_sequence"),
             F.col("sequence").alias("last_sequence"),
             F.col("written").alias("first_written"),
             F.col("written").alias("last_written"),
+            F.col("ledger").alias("last_ledger"),
             F.col("term").alias("last_term"),
+            F.col("shard").alias("least_shard"),
+            F.col("shard").alias("greatest_shard"),
             F.xxhash64(key).alias("keys_hash"),
         )
-
-    def _operations(self) -> DataFrame:
-        sums = self.operation_sums.withColumns({"least_shard": F.col("shard"), "greatest_shard": F.col("shard")})
-        if self.has("segment_state"):
-            sums = self._beside_logs(sums)
-        return sums.withColumnRenamed("ledger", "last_ledger").drop("first_entry", "last_entry", "shard", "places")
-
-    def _beside_logs(self, sums: DataFrame) -> DataFrame:
-        """What the positions mean: whether the log may have them, whether the cursor has some already."""
-        lengths = self.states.select("segment", F.inline("closed"))
-        cursors = self.cursor_records.where("odd_key IS NULL AND NOT deleting")
-        cursors = cursors.drop(AS_OF, *ODD, "deleting").withColumnRenamed("changed", "cursor_changed")
-        joined = sums.join(F.broadcast(lengths), ["segment", "ledger"], "left")
-        joined = joined.join(F.broadcast(cursors), ["segment", "subscription"], "left")
-        is_ack = F.col("subscription").isNotNull()
-        is_older = F.col("first_written") <= F.col("cursor_changed")
-        first, last = F.struct("ledger", "first_entry"), F.struct("ledger", "last_entry")
-        is_early = is_ack & is_older & is_acknowledged(first, last)
-        joined = joined.withColumn("beyond_log", is_ack & (F.col("last_entry") >= F.col("length")))
-        joined = joined.withColumn("early_at", F.when(is_early, F.col("cursor_changed")))
-        return joined.drop("length", "mark_ledger", "mark_entry", "ranges", "cursor_changed")
-
-    def _applied(self) -> DataFrame:
-        applied = self.view("applied", *WHO, "applied", "shard", *ODD)
-        return applied.withColumn("least_shard", F.col("shard")).withColumnRenamed("shard", "greatest_shard")
 
     def _aborted(self) -> DataFrame:
         aborted = self.view("aborted", "txn_id", "segment", "last_ledger", "last_entry", "written", *ODD)
@@ -178,67 +174,126 @@ class Tables:
     # -- tables
 
     @cached_property
-    def participants(self) -> DataFrame:
-        """Participants, kept."""
-        parts = [self._operations(), self._aborted()]
-        parts += [self._applied()] if self.has("applied") else []
-        parts += [self._announced()] if self.has("events") else []
-        names = [*WHO, *ODD]
-        together = _together(parts)
-        if self.dialect.operation_sums is not None:
-            # Few rows are of one participant: they travel once, to where they meet their header as well.
-            together = together.repartition("txn_id")
-        grouped = together.groupBy(*names).agg(
-            *(function(_present(parts, name)).alias(name) for name, function in _SUMS.items())
-        )
-        # Headers that cannot be read have no id, and so nothing to be joined to.
-        beside = {AS_OF: "header_as_of", "odd_key": "header_odd_key", "odd": "header_odd"}
-        joined = grouped.join(self.headers.withColumnsRenamed(beside), "txn_id", "full")
-        joined = joined.withColumns({name: F.coalesce(name, each) for name, each in beside.items()})
-        joined = joined.drop(*beside.values())
-        for name in ("operations", "announcements"):
-            joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
-        return self.keep(self._beside_segments(joined))
+    def together(self) -> DataFrame | None:
+        """Transactions as they were put together where they were read, kept; None where that cannot be."""
+        if self.dialect.parts is None:
+            return None
+        columns = [*_PARTS, "places", "entry_hash", "is_loose", "whole", "shard"]
+        return self.keep(self.source.read(self.dialect.parts, columns))
 
-    def _beside_segments(self, participants: DataFrame) -> DataFrame:
-        known = F.broadcast(self._known_segments())
-        subscriptions = F.broadcast(self._known_subscriptions())
-        return participants.join(known, "segment", "left").join(subscriptions, ["segment", "subscription"], "left")
+    @cached_property
+    def _loose_ids(self) -> tuple[DataFrame, int] | None:
+        """Transactions of which records may lie in several places, and how many; None if there are none."""
+        together = self.together
+        assert together is not None
+        ids = together.where("is_loose").select("txn_id").unionByName(self._aborted_kept.select("txn_id"))
+        found = self.keep(ids.where("txn_id IS NOT NULL").distinct())
+        count = found.count()
+        return (found, count) if count else None
+
+    @cached_property
+    def _aborted_kept(self) -> DataFrame:
+        return self.keep(self._aborted())
+
+    def _whole(self) -> DataFrame:
+        """Rows of transactions all of whose records are in one place."""
+        together = self.together
+        assert together is not None
+        rows = together.where("NOT coalesce(is_loose, false)")
+        return rows if self._loose_ids is None else rows.join(self._small(*self._loose_ids), "txn_id", "left_anti")
+
+    def _small(self, frame: DataFrame, count: int) -> DataFrame:
+        return F.broadcast(frame) if count <= BROADCAST_MAX else frame
+
+    @cached_property
+    def _put_together(self) -> DataFrame | None:
+        """Participants of all others, which are put together here; kept. None if there are none."""
+        together = self.together
+        if together is None:
+            parts = [self._operations(), self._aborted(), self._announced()]
+            return self.keep(_put_together(parts, self.headers))
+        if self._loose_ids is None:
+            return None
+        ids = self._small(*self._loose_ids)
+        torn = together.where("NOT coalesce(is_loose, false)").join(ids, "txn_id", "left_semi")
+        torn = self.keep(together.where("is_loose").unionByName(torn))
+        fragments = torn.where("segment IS NOT NULL").withColumns(
+            {"least_shard": F.col("shard"), "greatest_shard": F.col("shard")}
+        )
+        fragments = fragments.drop(*HEADER, "is_loose", "whole", "places", "entry_hash", "shard")
+        headers = torn.where("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
+        headers = headers.withColumnRenamed("shard", "header_shard").select("txn_id", *HEADER, *ODD, AS_OF)
+        return self.keep(_put_together([fragments, self._aborted_kept], headers))
+
+    @cached_property
+    def lives(self) -> DataFrame:
+        """Participants, by what records of transactions say of them."""
+        if self.together is None:
+            assert self._put_together is not None
+            return self._put_together
+        is_there, has_header = F.col("segment").isNotNull(), F.col("state").isNotNull()
+        shard = F.when(is_there, F.col("shard"))
+        whole = self._whole().withColumns(
+            {
+                "operations": F.coalesce("operations", F.lit(0)),
+                "least_shard": shard,
+                "greatest_shard": shard,
+                "header_shard": F.when(has_header, F.col("shard")),
+                **{name: _absent(name) for name in _SUMS if name not in _KNOWN},
+            }
+        )
+        whole = whole.drop("is_loose", "whole", "shard", "places", "entry_hash")
+        return whole if self._put_together is None else whole.unionByName(self._put_together)
+
+    @cached_property
+    def places(self) -> DataFrame | None:
+        """Which transactions acknowledge which entries, one by one, by hashes; None where that is not known."""
+        if self.together is None:
+            return None
+        return self.together.select("txn_id", "segment", "subscription", F.explode("places").alias("place"))
+
+    @cached_property
+    def participants(self) -> DataFrame:
+        """Participants, beside what is known of their segments and subscriptions."""
+        joined = self.lives.join(F.broadcast(self._known_segments()), "segment", "left")
+        joined = joined.join(F.broadcast(self._known_subscriptions()), ["segment", "subscription"], "left")
+        if not self.has("cursors"):
+            return joined.withColumn("beyond_log", _absent("beyond_log"))
+        return joined.withColumn("beyond_log", F.expr(IS_BEYOND)).drop("spans", "closed", "cursors")
 
     def _known_segments(self) -> DataFrame:
         if self.dialect.name is DialectName.PULSAR:
             names = self.view("participants", "segment", "subscription").where("subscription IS NULL")
             return names.select("segment", F.lit(True).alias("has_segment")).distinct()
-        kept = ("segment", "has_segment", "term", "trimmed_ledger", "trimmed_entry", "log_changed")
-        return self.segments.where("has_segment").select(*kept)
+        kept = ("has_segment", "term", "trimmed_ledger", "trimmed_entry", "log_changed")
+        said = [F.when(F.col("has_segment"), F.col(name)).alias(name) for name in kept]
+        return self.segments.where("segment IS NOT NULL").select("segment", *said, "closed")
+
+    def early_at(self, participants: DataFrame) -> DataFrame:
+        """Participants whose acknowledgements may have been known to their cursor before, and since when it was."""
+        known = F.broadcast(self._known_subscriptions())
+        joined = participants.where("size(spans) > 0").join(known, ["segment", "subscription"])
+        return joined.withColumn("early_at", F.expr(EARLY_AT)).where("early_at IS NOT NULL")
 
     def _known_subscriptions(self) -> DataFrame:
         if self.dialect.name is DialectName.PULSAR:
             names = self.view("participants", "segment", "subscription").where("subscription IS NOT NULL")
-        else:
-            names = self.cursor_records.where("odd_key IS NULL")
-        return names.select("segment", "subscription", F.lit(True).alias("has_subscription")).distinct()
+            return names.select("segment", "subscription", F.lit(True).alias("has_subscription")).distinct()
+        said = F.struct("mark_ledger", "mark_entry", "ranges", "changed")
+        cursors = F.collect_list(F.when(~F.col("deleting"), said)).alias("cursors")
+        known = self.cursor_records.where("odd_key IS NULL").groupBy("segment", "subscription")
+        return known.agg(F.lit(True).alias("has_subscription"), cursors)
 
     @cached_property
     def transactions(self) -> DataFrame:
         """By transaction, of those that have a header or operations or have applied any."""
-        return self.keep(
-            self.participants.where("txn_id IS NOT NULL")
-            .groupBy("txn_id", *HEADER)
-            .agg(
-                F.sum("operations").alias("operations"),
-                F.min("first_sequence").alias("first_sequence"),
-                F.max("last_sequence").alias("last_sequence"),
-                F.max("last_written").alias("last_written"),
-                F.min("least_shard").alias("least_shard"),
-                F.max("greatest_shard").alias("greatest_shard"),
-                F.count("segment").alias("participants"),
-                F.count_if(F.col("operations") > 0).alias("unapplied_participants"),
-                F.count("applied").alias("applied_participants"),
-                F.max("applied").alias("last_applied"),
-                F.max(AS_OF).alias(AS_OF),
-            )
-        )
+        if self.together is None:
+            return self.keep(_by_transaction(self.lives))
+        whole = self._whole().where("whole IS NOT NULL").withColumn("header_shard", F.col("shard"))
+        is_there = F.col("whole.participants") > 0
+        shards = [F.when(is_there, F.col("shard")).alias(name) for name in ("least_shard", "greatest_shard")]
+        found = whole.select("txn_id", *HEADER, "whole.*", *shards, AS_OF)
+        return found if self._put_together is None else found.unionByName(_by_transaction(self._put_together))
 
     @cached_property
     def states(self) -> DataFrame:
@@ -285,14 +340,44 @@ def is_acknowledged(first: Column, last: Column) -> Column:
     )
 
 
-def _together(parts: list[DataFrame]) -> DataFrame:
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part, allowMissingColumns=True)
-    return together
+def _put_together(parts: Sequence[DataFrame], headers: DataFrame) -> DataFrame:
+    """Participants of all their parts, each beside its header."""
+    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
+    grouped = together.groupBy(*WHO, *ODD).agg(
+        *(function(_present(together, name)).alias(name) for name, function in _SUMS.items())
+    )
+    # Headers that cannot be read have no id, and so nothing to be joined to.
+    beside = {AS_OF: "header_as_of", "odd_key": "header_odd_key", "odd": "header_odd"}
+    joined = grouped.join(headers.withColumnsRenamed(beside), "txn_id", "full")
+    joined = joined.withColumns({name: F.coalesce(name, each) for name, each in beside.items()})
+    joined = joined.drop(*beside.values())
+    return joined.withColumns({name: F.coalesce(name, F.lit(0)) for name in ("operations", "announcements")})
 
 
-def _present(parts: list[DataFrame], name: str) -> Column:
-    """A column of any of the parts; null where this dialect has none."""
-    kind = _TYPES.get(name, "bigint")
-    return F.col(name) if any(name in part.columns for part in parts) else F.lit(None).cast(kind)
+def _by_transaction(participants: DataFrame) -> DataFrame:
+    return (
+        participants.where("txn_id IS NOT NULL")
+        .groupBy("txn_id", *HEADER)
+        .agg(
+            F.sum("operations").alias("operations"),
+            F.min("first_sequence").alias("first_sequence"),
+            F.max("last_sequence").alias("last_sequence"),
+            F.max("last_written").alias("last_written"),
+            F.count("segment").alias("participants"),
+            F.count_if(F.col("operations") > 0).alias("unapplied_participants"),
+            F.count("applied").alias("applied_participants"),
+            F.max("applied").alias("last_applied"),
+            F.min("least_shard").alias("least_shard"),
+            F.max("greatest_shard").alias("greatest_shard"),
+            F.max(AS_OF).alias(AS_OF),
+        )
+    )
+
+
+def _present(rows: DataFrame, name: str) -> Column:
+    """A column; null where this dialect has none."""
+    return F.col(name) if name in rows.columns else _absent(name)
+
+
+def _absent(name: str) -> Column:
+    return F.lit(None).cast(_TYPES.get(name, "bigint"))

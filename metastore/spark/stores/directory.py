@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,7 +21,7 @@ from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
 from metastore.spark.records import Records, records_of
 from metastore.spark.stores.entries import keys_in, keys_of, secondary_keys
 from metastore.spark.stores.leaves import Found
-from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
+from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, Scan, SourceStore
 from metastore.spark.stores.past import Past, ShardFiles, State
 from metastore.watch.effects import effects_of
 from metastore.watch.matching import matches_of
@@ -106,23 +107,33 @@ class DirectoryStore(SourceStore):
             return cuts(files.environment, self._order, Range(piece.start, piece.end, piece.index), count)
 
     def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:
+        with self.scans(piece.shard, point) as scan:
+            yield from scan(piece, rows)
+
+    @contextmanager
+    def scans(self, shard: int | None, point: Point) -> Iterator[Scan]:
+        assert shard is not None
+        state = State(**point.shards[shard])
+        # An environment can be open only once in a process, and one look at the log is enough for all.
+        with closing(self._files(shard, state.log_end)) as files, closing(Past(files, state)) as past:
+            yield partial(self._scanned, past)
+
+    def _scanned(self, past: Past, piece: Piece, rows: int) -> Iterator[Records]:
         assert piece.shard is not None
-        state = State(**point.shards[piece.shard])
         low, high = self._bounds(piece)
-        with closing(self._files(piece.shard, state.log_end)) as files, closing(Past(files, state)) as past:
-            if piece.index is None:
-                yield from past.records(low, high, rows, piece.shard)
-                return
-            if piece.keys_only:
-                for found in past.found_entries(low, high, rows):
-                    if isinstance(found, Found):
-                        yield keys_in(found, piece.shard, self._order)
-                    else:
-                        yield keys_of(found, piece.shard, self._order)
-                return
-            for entries in past.entries(low, high, rows):
-                records = [past.record(self._order.encode(primary)) for _, primary in entries]
-                yield records_of(records, piece.shard, secondary_keys(self._order, entries))
+        if piece.index is None:
+            yield from past.records(low, high, rows, piece.shard)
+            return
+        if piece.keys_only:
+            for found in past.found_entries(low, high, rows):
+                if isinstance(found, Found):
+                    yield keys_in(found, piece.shard, self._order)
+                else:
+                    yield keys_of(found, piece.shard, self._order)
+            return
+        for entries in past.entries(low, high, rows):
+            records = [past.record(self._order.encode(primary)) for _, primary in entries]
+            yield records_of(records, piece.shard, secondary_keys(self._order, entries))
 
     # -- the change log
 

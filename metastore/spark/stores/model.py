@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -53,6 +55,10 @@ class Point:
             return cls(str(content["store"]), shards, bool(content["consistent"]))
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
             raise WrongOption(f"point {text[:80]!r} is none: give what `metastore.spark.pin(store)` returned") from None
+
+
+Scan = Callable[[Piece, int], Iterator[Records]]
+"""The records of a piece, in order, about so many at a time."""
 
 
 class Advance(NamedTuple):
@@ -113,6 +119,13 @@ class SourceStore(ABC):
     @abstractmethod
     def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:
         """The records of a piece at a point, in order, about so many at a time."""
+
+    def scans(self, shard: int | None, point: Point) -> AbstractContextManager[Scan]:
+        """For several scans of one shard that go on beside each other, as long as the block lasts."""
+        return nullcontext(partial(self._scan_beside, point))
+
+    def _scan_beside(self, point: Point, piece: Piece, rows: int) -> Iterator[Records]:
+        return self.scan(piece, point, rows)
 
     @abstractmethod
     def advance(self, piece: Piece, offset: int | None, changes_max: int | None) -> Advance:

@@ -29,6 +29,10 @@ class LedgerBusy(CommandError):
     """Somebody else adds to the ledger."""
 
 
+class LedgerClosed(CommandError):
+    """The ledger's folder, or its file system, is not to be written to."""
+
+
 class Folder:
     """One ledger's files."""
 
@@ -82,8 +86,12 @@ class Folder:
 
     @contextmanager
     def _locked(self, name: str, kind: int) -> Iterator[bool]:
-        self._additions.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._additions / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._additions.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._additions / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            # Whoever only reads it takes a lock too, which is a file that is written to.
+            raise LedgerClosed(f"the ledger {self.path} cannot be written to: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(descriptor, kind)

@@ -17,8 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from metastore.spark import CHANGES, Pin
 from metastore.spark.changes import DELETED, as_view, is_in_view
+from metastore.spark.schemas import AS_OF
 from txn.audit.ledger.rows import REMOVED, START, STREAM, Ledger
-from txn.audit.source import AS_OF, StoreSource
+from txn.audit.source import StoreSource
 
 BATCH = "batch"
 

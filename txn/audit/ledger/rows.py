@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from metastore.spark.columns import names_of
+from metastore.spark.schemas import AS_OF
 from metastore.spark.views import COMMON_SCHEMA, view_named
 from metastore.tables import moment_text
 from txn.audit.dialect import Dialect
 from txn.audit.ledger.folder import DAY, Folder, files_in
-from txn.audit.source import AS_OF, StoreSource, declared
+from txn.audit.source import StoreSource, declared
 
 IDENTITY = ("key", "version_id")
 OFFSET = "offset"

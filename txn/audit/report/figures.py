@@ -10,8 +10,8 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.rules.model import Rule
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables
 
 BARS_MAX = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.keys import header_key
 from txn.audit.rules.model import OURS, PULSARS, Context, OnTables, Rule, Severity, col
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables, is_acknowledged
 
 _LIFE = ("txn_id", "state", "begun", "finalized", AS_OF)
@@ -44,7 +44,7 @@ def _find_vanished(tables: Tables, context: Context) -> DataFrame:
         F.max(AS_OF).alias("last_seen"), F.count_if(col("state") != "OPEN").alias("ends")
     )
     now = tables.headers.where("odd_key IS NULL").select("txn_id")
-    moment = tables.participants.agg(F.max(AS_OF).alias(AS_OF))
+    moment = tables.lives.agg(F.max(AS_OF).alias(AS_OF))
     removed = tables.history("removed").groupBy("key").agg(F.max(AS_OF).alias("removed"))
     gone = earlier.where("ends = 0").join(now, "txn_id", "left_anti").crossJoin(F.broadcast(moment))
     gone = gone.withColumn("key", header_key(tables.dialect)).join(removed, "key", "left")

@@ -78,41 +78,49 @@ def _actual(tables: Tables, indexes: Sequence[str] = (*OF_HEADERS, *OF_OPERATION
     return found
 
 
-def _is_as_expected(tables: Tables) -> bool:
-    """Whether sums over all entries agree; then nothing need be compared one by one."""
-    headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
+def _different_sums(tables: Tables, _: Context) -> DataFrame:
+    """Where sums over all entries do not agree; else nothing need be compared one by one."""
+    expected, actual = _expected_sums(tables), _actual_sums(tables)
+    every = expected.unionByName(actual.select(*expected.columns))
+    return every.groupBy(*expected.columns).count().where("count != 2")
+
+
+def _expected_sums(tables: Tables) -> DataFrame:
+    """What there should be: of entries that lead to headers by index, of others by segment or subscription too."""
     segment, subscription = _escaped(tables.dialect, col("segment")), _escaped(tables.dialect, col("subscription"))
     kind = F.when(col("subscription").isNull(), "writes").otherwise("acks")
+    if tables.together is None:
+        headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
+        rows = tables.lives
+    else:
+        is_header = F.expr("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
+        index = F.when(col("state") == "OPEN", "deadline").otherwise("final").alias("index")
+        headers = tables.together.where(is_header).groupBy(index).agg(*_sums(col("entry_hash")))
+        rows = tables.together
     operations = (
-        tables.participants.where("operations > 0")
+        rows.where("operations > 0")
         .groupBy("segment", "subscription")
         .agg(F.sum("operations").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
         .select(F.concat_ws(":", kind, segment, subscription).alias("index"), "entries", "hash")
     )
-    expected = headers.unionByName(operations)
-    actual = _header_sums(tables).unionByName(_operation_sums(tables))
-    return expected.unionByName(actual).groupBy(*expected.columns).count().where("count != 2").isEmpty()
+    return headers.unionByName(operations)
 
 
-def _header_sums(tables: Tables) -> DataFrame:
-    """What there is of the entries that lead to headers, by index."""
-    return _actual(tables, OF_HEADERS).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
-
-
-def _operation_sums(tables: Tables) -> DataFrame:
-    """What there is of the entries that lead to operations, by index and segment or subscription."""
-    view = tables.dialect.operation_entry_sums
+def _actual_sums(tables: Tables) -> DataFrame:
+    """What there is."""
+    view = tables.dialect.entry_sums
     if view is None:
+        headers = _actual(tables, OF_HEADERS).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
         index = F.concat_ws(":", "index", "secondary_key").alias("index")
-        return _actual(tables, OF_OPERATIONS).groupBy(index).agg(*_sums(F.xxhash64("key")))
+        return headers.unionByName(_actual(tables, OF_OPERATIONS).groupBy(index).agg(*_sums(F.xxhash64("key"))))
     sums = tables.source.read(view, ("index", "secondary_key", "entries", "keys_hash"))
-    kind = F.when(col("index") == tables.dialect.indexes["writes"], "writes").otherwise("acks")
-    added = F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash")
-    return sums.groupBy(F.concat_ws(":", kind, "secondary_key").alias("index")).agg(*added)
+    names = F.create_map(*(F.lit(each) for pair in tables.dialect.indexes.items() for each in reversed(pair)))
+    index = F.concat_ws(":", names[col("index")], "secondary_key").alias("index")
+    return sums.groupBy(index).agg(F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
 
 
 def _sums(entry: Column) -> tuple[Column, Column]:
-    return F.count("key").alias("entries"), F.bit_xor(entry).alias("hash")
+    return F.count("*").alias("entries"), F.bit_xor(entry).alias("hash")
 
 
 def _differences(tables: Tables) -> DataFrame:
@@ -123,10 +131,8 @@ def _differences(tables: Tables) -> DataFrame:
     return sums.where("side != 0")
 
 
-def _find_differences(tables: Tables, _: Context) -> DataFrame | None:
+def _find_differences(tables: Tables, _: Context) -> DataFrame:
     """Entries of both kinds, with `side`."""
-    if _is_as_expected(tables):
-        return None
     differences = tables.keep(_differences(tables))
     missing = F.broadcast(differences.where("side > 0").select("entry"))
     spare = F.broadcast(differences.where("side < 0").select("entry"))
@@ -137,9 +143,8 @@ def _find_differences(tables: Tables, _: Context) -> DataFrame | None:
     return tables.keep(unindexed.unionByName(leftover.withColumn("side", F.lit("index")), allowMissingColumns=True))
 
 
-def _only_on(side: str, tables: Tables, context: Context) -> DataFrame | None:
-    differences = tables.once(_find_differences, context)
-    return None if differences is None else differences.where(col("side") == side).drop("side")
+def _only_on(side: str, tables: Tables, context: Context) -> DataFrame:
+    return tables.once(_find_differences, context).where(col("side") == side).drop("side")
 
 
 INDEX_RULES = (
@@ -150,7 +155,7 @@ INDEX_RULES = (
         "segment's next owner, who then shows what was not committed.",
         "The store has lost an index entry, or a client has put the record without it. Put the record again, as it is.",
         Severity.CRITICAL,
-        [OnTables(partial(_only_on, "record"))],
+        [OnTables(partial(_only_on, "record"), _different_sums)],
     ),
     Rule(
         "index-leads-nowhere",
@@ -159,6 +164,6 @@ INDEX_RULES = (
         "what it is not.",
         "The store has kept an entry of a record that was changed or removed: report it to those who run the store.",
         Severity.ERROR,
-        [OnTables(partial(_only_on, "index"))],
+        [OnTables(partial(_only_on, "index"), _different_sums)],
     ),
 )

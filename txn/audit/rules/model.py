@@ -9,8 +9,8 @@ from enum import Enum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import DialectName, Limits
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables
 
 SUBJECT = ("txn_id", "segment", "subscription", "key")
@@ -68,12 +68,17 @@ class OnRows:
     """The columns that show it."""
 
 
+Suspects = Callable[[Tables, Context], DataFrame]
+
+
 @dataclass(frozen=True, slots=True)
 class OnTables:
     """Anything else: rows with the columns of `SUBJECT` that apply, and the columns that show it."""
 
-    find: Callable[[Tables, Context], DataFrame | None]
-    """None if it is known already that there are none, so that nothing need be planned."""
+    find: Callable[[Tables, Context], DataFrame]
+    suspects: Suspects | None = None
+    """Rows of any kind, if there may be something to find: those of all rules are looked for in one query, and where
+    there are none nothing more is planned."""
 
 
 @dataclass(frozen=True, slots=True)

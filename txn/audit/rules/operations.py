@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import DialectName
 from txn.audit.rules.model import (
     OURS,
@@ -19,7 +20,6 @@ from txn.audit.rules.model import (
     is_known,
     is_open,
 )
-from txn.audit.source import AS_OF
 from txn.audit.tables import Tables, is_acknowledged
 
 SHOWN = ("state", "finalized", "operations", "first_sequence", "last_sequence", "first_written", "last_written")
@@ -69,15 +69,12 @@ def _holds_the_horizon(context: Context) -> Column:
     return is_write & is_open() & context.older("first_written", context.limits.hold_ms)
 
 
-def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame | None:
+def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame:
     """Two transactions of which neither was aborted, by what they acknowledge: hashes first, names where they meet."""
     where = ("segment", "subscription", "ledger", "last_entry")
     who = ["txn_id", "segment", "subscription"]
-    places = tables.operation_sums.select(*who, F.explode("places").alias("place"))
-    txn = F.xxhash64("txn_id")
-    met = places.groupBy("place").agg(F.min(txn).alias("one"), F.max(txn).alias("other")).where("one != other")
-    if met.isEmpty():
-        return None
+    assert tables.places is not None, "it is known of our records"
+    places, met = tables.places, _met_places(tables, context)
     states = tables.transactions.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state")
     involved = places.join(F.broadcast(met), "place", "left_semi").select(*who).distinct()
     suspects = _single_acks(tables).join(F.broadcast(involved), who, "left_semi")
@@ -90,6 +87,14 @@ def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame | No
     return found.where(F.size("transactions") > 1)
 
 
+def _met_places(tables: Tables, _: Context) -> DataFrame:
+    """What two transactions acknowledge, by hashes."""
+    assert tables.places is not None, "it is known of our records"
+    txn = F.xxhash64("txn_id")
+    ends = F.min(txn).alias("one"), F.max(txn).alias("other")
+    return tables.places.groupBy("place").agg(*ends).where("one != other")
+
+
 def _single_acks(tables: Tables) -> DataFrame:
     """Acknowledgements of whole entries."""
     columns = ("txn_id", "segment", "subscription", "ledger", "last_entry", "cumulative", "batch", "written")
@@ -100,20 +105,22 @@ def _single_acks(tables: Tables) -> DataFrame:
 def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
     is_one = has_operations() & is_open() & (col("cumulative") > 0) & context.settled("last_written")
     grouped = (
-        tables.participants.where(is_one)
+        tables.lives.where(is_one)
         .groupBy("segment", "subscription")
         .agg(F.min("txn_id").alias("txn_id"), F.sort_array(F.collect_set("txn_id")).alias("transactions"))
     )
     return grouped.where(F.size("transactions") > 1)
 
 
-def _find_already_acknowledged(tables: Tables, context: Context) -> DataFrame | None:
+def _early_acks(tables: Tables, context: Context) -> DataFrame:
+    """Where an open transaction may acknowledge what the cursor has acknowledged for a while."""
+    suspects = tables.early_at(tables.lives.where(is_open())).where(context.settled("early_at"))
+    return suspects.select("txn_id", "segment", "subscription", "early_at")
+
+
+def _find_already_acknowledged(tables: Tables, context: Context) -> DataFrame:
     """Of an open transaction, where the cursor has said for a while that the entry is acknowledged."""
-    is_suspect = is_open() & is_known("early_at") & context.settled("early_at")
-    suspects = tables.participants.where(is_suspect).select("txn_id", "segment", "subscription", "early_at")
-    if suspects.isEmpty():
-        return None
-    acks = _single_acks(tables).join(F.broadcast(suspects), ["txn_id", "segment", "subscription"])
+    acks = _single_acks(tables).join(F.broadcast(_early_acks(tables, context)), ["txn_id", "segment", "subscription"])
     cursors = tables.cursor_records.where("odd_key IS NULL AND NOT deleting").drop(AS_OF, "odd_key", "odd")
     place = F.struct(col("ledger"), col("last_entry"))
     found = acks.join(F.broadcast(cursors), ["segment", "subscription"]).where(is_acknowledged(place, place))
@@ -222,7 +229,7 @@ OPERATION_RULES = (
         "The message was processed twice, and both results count: exactly-once is broken for it.",
         "Find the two in the evidence; undo one result by hand. Report it: a conflict was not noticed.",
         Severity.CRITICAL,
-        [OnTables(_find_twice_acknowledged)],
+        [OnTables(_find_twice_acknowledged, _met_places)],
         OURS,
     ),
     Rule(
@@ -240,7 +247,7 @@ OPERATION_RULES = (
         "a conflict was not noticed.",
         "Do not abort it before its messages were looked at. Report it.",
         Severity.ERROR,
-        [OnTables(_find_already_acknowledged)],
+        [OnTables(_find_already_acknowledged, _early_acks)],
         OURS,
     ),
 )

@@ -1,0 +1,117 @@
+"""Records of several kinds read together, name by name: planned by ranges of names, each of which one task reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from metastore.spark.batch import point_of, settle
+from metastore.spark.columns import batch_of, moments, shards
+from metastore.spark.options import Options
+from metastore.spark.records import Records
+from metastore.spark.schemas import AS_OF
+from metastore.spark.stores.model import Piece, Point, Scan, SourceStore
+from metastore.spark.stores.opening import open_source
+from metastore.spark.views import JointView, Kind, levels_below
+
+SHARD = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class JointPart(InputPartition):
+    """What one task reads: a range of names, of each kind, and at which point."""
+
+    pieces: tuple[Piece, ...]
+    point: Point
+
+
+class JointReader(DataSourceReader):
+    """One read."""
+
+    def __init__(self, options: Options, schema: pyarrow.Schema, view: JointView) -> None:
+        self._options = options
+        self._schema = schema
+        self._view = view
+
+    def partitions(self) -> Sequence[JointPart]:
+        """Pins the point, unless it is given, and cuts what is to be read."""
+        options = self._options
+        with open_source(options.store, options.namespace) as store:
+            point = point_of(store, options)
+            return [JointPart(pieces, point) for pieces in plan(store, self._view.kinds, options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Reads a range of names."""
+        assert isinstance(partition, JointPart)
+        settle()
+        shard, own = partition.pieces[0].shard, [name for name in self._schema.names if name not in (SHARD, AS_OF)]
+        with open_source(self._options.store, self._options.namespace) as store:
+            is_divided = len(store.shards) > 1
+
+            def is_home(partition_key: str) -> bool:
+                return not is_divided or store.shard_of(partition_key) == shard
+
+            with store.scans(shard, partition.point) as scan:
+                streams = [_filled(scan, piece, self._view.batch_rows) for piece in partition.pieces]
+                for columns in self._view.decode(streams, own, is_home):
+                    count = len(next(iter(columns.values())))
+                    common = {SHARD: shards(shard, count), AS_OF: moments(self._options.as_of_ms, count)}
+                    every = {**common, **columns}
+                    yield batch_of([every[name] for name in self._schema.names], self._schema)
+
+
+def _filled(scan: Scan, piece: Piece, rows: int) -> Iterator[Records]:
+    return (records for records in scan(piece, rows) if len(records))
+
+
+def plan(store: SourceStore, kinds: Sequence[Kind], wanted: int) -> list[tuple[Piece, ...]]:
+    """Ranges of names, about as many as wanted, of each shard; at least one, since Spark takes none for one."""
+    every: Sequence[int | None] = store.shards or [None]
+    each = max(1, -(-wanted // len(every)))
+    return [pieces for shard in every for pieces in _of_shard(store, kinds, shard, each)]
+
+
+def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, count: int) -> list[tuple[Piece, ...]]:
+    whole = [_whole(kind, shard, store.key_sorting) for kind in kinds]
+    found = {
+        name: None
+        for kind, piece in zip(kinds, whole, strict=True)
+        for name in (_name(kind, cut) for cut in (store.cuts(piece, count) if count > 1 else ()))
+        if name
+    }
+    names = sorted(found)
+    # Kinds are of different sizes, and each has its cuts where it has its records.
+    chosen: list[bytes] = []
+    for name in [names[number * len(names) // count] for number in range(1, count)] if names else []:
+        # Of two names of which one begins with the other, orders differ in which comes first.
+        if not chosen or not name.startswith(chosen[-1]):
+            chosen.append(name)
+    bounds = [None, *chosen, None]
+    return [
+        tuple(_between(kind, piece, low, high) for kind, piece in zip(kinds, whole, strict=True))
+        for low, high in pairwise(bounds)
+    ]
+
+
+def _whole(kind: Kind, shard: int | None, key_sorting: str) -> Piece:
+    below = levels_below(kind.path, kind.levels, key_sorting)
+    return Piece(shard, below.start.encode(), below.end.encode())
+
+
+def _name(kind: Kind, key: bytes) -> bytes:
+    """The name in a key; empty where it is the key of something else."""
+    head = f"{kind.path}/".encode()
+    return key[len(head) :].split(b"/")[0].rstrip(b"\0") if key.startswith(head) else b""
+
+
+def _between(kind: Kind, whole: Piece, low: bytes | None, high: bytes | None) -> Piece:
+    """The part of a piece from one name to before another."""
+
+    def bound(name: bytes) -> bytes:
+        return b"%b/%b%b" % (kind.path.encode(), name, b"/" if kind.levels > 1 else b"")
+
+    return Piece(whole.shard, whole.start if low is None else bound(low), whole.end if high is None else bound(high))

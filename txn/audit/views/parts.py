@@ -1,0 +1,151 @@
+"""The view `transaction_parts`: headers, operations and what was applied, put together where they are read.
+
+One row for each participant of a transaction, with what its operations add up to and the transaction's header beside
+it; of a transaction without participants one row, without a segment. Records of a transaction lie in the same range of
+names, so nearly all of them meet in one task. Rows of those that may not have met all of theirs are `is_loose`: others
+must still be put together. `whole` is there once for each transaction that is not: what there is of it altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow
+import pyarrow.compute as pc
+
+from metastore.spark.records import Records
+from metastore.spark.views import IsHome, JointView, Kind, Selection
+from txn.audit.views.form import ODD, Array, ddl, field
+from txn.audit.views.fragments import FRAGMENT, added_up, of_applied, of_operations
+from txn.audit.views.headers import headers
+from txn.audit.views.meeting import HEADER, MET, met, unmet
+from txn.audit.views.sums import entry_hashes
+from txn.model import paths
+from txn.model.header import TxnState
+
+BATCH_ROWS = 20_000
+"""Enough that numpy's calls are no cost, and little enough for a processor's memory."""
+NUMBER_DIGITS = 20
+"""Of a time in a secondary key."""
+HELD_MAX = 100_000
+"""Rows of one transaction that wait for its other records."""
+
+Found = tuple[pyarrow.Table, pyarrow.Table]
+"""Rows of one kind, by transaction, and those that cannot be read."""
+
+_ROW = pyarrow.schema([*MET, *ODD])
+_SELECTION = Selection("")
+
+
+def _headers(records: Records) -> Found:
+    names = [name for name in (*HEADER.names, "odd_key", "odd") if name != "entry_hash"]
+    decoded = headers.decode(records, names, _SELECTION)
+    keys = records.keys if decoded.rows is None else records.keys.take(pyarrow.array(decoded.rows))
+    hashed = entry_hashes(_secondary_keys(decoded.columns), keys)
+    return parted(pyarrow.table({**decoded.columns, "entry_hash": hashed}), HEADER)
+
+
+def _secondary_keys(columns: Mapping[str, Array]) -> Array:
+    """By which each header is to be found."""
+    is_open = pc.equal(columns["state"], TxnState.OPEN.value)
+    time = pc.if_else(is_open, columns["deadline"], columns["finalized"])
+    milliseconds = pc.divide(time.cast(pyarrow.int64()), 1000)
+    number = pc.utf8_lpad(milliseconds.cast(pyarrow.string()), NUMBER_DIGITS, "0")
+    return pc.if_else(is_open, number, pc.binary_join_element_wise(columns["state"], number, ":"))
+
+
+def _operations(records: Records) -> Found:
+    return parted(of_operations(records), FRAGMENT)
+
+
+def _applied(records: Records) -> Found:
+    return parted(of_applied(records), FRAGMENT)
+
+
+_KINDS = ((_headers, HEADER), (_operations, FRAGMENT), (_applied, FRAGMENT))
+
+
+def parted(table: pyarrow.Table, schema: pyarrow.Schema) -> Found:
+    """What can be read, and what cannot."""
+    is_odd = pc.is_valid(table["odd_key"])
+    odd = table.filter(is_odd).select([name for name, _ in ODD]) if pc.any(is_odd).as_py() else _NO_ODD
+    return (table.filter(pc.invert(is_odd)) if len(odd) else table).select(schema.names), odd
+
+
+_NO_ODD = pyarrow.schema(ODD).empty_table()
+
+
+@dataclass(slots=True)
+class _Stream:
+    """Records of a kind, as far as they were read and are not told of."""
+
+    records: Iterator[Records]
+    decode: Callable[[Records], Found]
+    together: Callable[[pyarrow.Table], pyarrow.Table]
+    rows: pyarrow.Table
+    last: str | None = ""
+    """The transaction of the record that was read last; None at the end."""
+
+    def pull(self) -> pyarrow.Table:
+        """Reads on; what cannot be read is returned."""
+        records = next(self.records, None)
+        if records is None:
+            self.last = None
+            return _NO_ODD
+        found, odd = self.decode(records)
+        if len(found):
+            self.last = found["txn_id"][-1].as_py()
+            self.rows = self.together(pyarrow.concat_tables([self.rows, found]))
+        return odd
+
+    def take(self, bound: str | None) -> pyarrow.Table:
+        """The rows of transactions before that one, or all."""
+        if bound is None:
+            found, self.rows = self.rows, self.rows.slice(0, 0)
+            return found
+        is_before = pc.less(self.rows["txn_id"], bound)
+        found, self.rows = self.rows.filter(is_before), self.rows.filter(pc.invert(is_before))
+        return found
+
+
+def _decoded(
+    kinds: Sequence[Iterator[Records]], names: Sequence[str], is_home: IsHome
+) -> Iterator[Mapping[str, Array]]:
+    streams = [
+        _Stream(records, decode, pyarrow.Table.combine_chunks if schema is HEADER else added_up, schema.empty_table())
+        for records, (decode, schema) in zip(kinds, _KINDS, strict=True)
+    ]
+    for table in _blocks(streams, is_home):
+        if len(table):
+            yield {name: _column(table, name) for name in names}
+
+
+def _blocks(streams: Sequence[_Stream], is_home: IsHome) -> Iterator[pyarrow.Table]:
+    """All transactions, some at a time: as far as every kind was read."""
+    bound: str | None = ""
+    while bound is not None:
+        for stream in streams:
+            # Whoever is behind reads on; the others wait for him.
+            if stream.last is not None and stream.last <= bound:
+                yield stream.pull()
+        bound = min((stream.last for stream in streams if stream.last is not None), default=None)
+        own, *parts = (stream.take(bound) for stream in streams)
+        yield from met(own, added_up(pyarrow.concat_tables(parts)), is_home)
+        for stream in streams[1:]:
+            if len(stream.rows) > HELD_MAX:
+                yield unmet(stream.take(None))
+
+
+def _column(table: pyarrow.Table, name: str) -> Array:
+    """A column; nulls where a block has none of it."""
+    return field(table, name) if name in table.column_names else pyarrow.nulls(len(table), _ROW.field(name).type)
+
+
+transaction_parts = JointView(
+    ", ".join(f"{each.name} {ddl(each.type)}" for each in _ROW),
+    [Kind(paths.HEADERS), Kind(paths.OPERATIONS, 2), Kind(paths.APPLIED, 2)],
+    _decoded,
+    BATCH_ROWS,
+)
+"""What there is of each transaction."""
