@@ -55,7 +55,12 @@ async def serve_consumer(desk: Desk, stream: Stream) -> None:
         await segment.subscribe(name, start_of(opening.start))
     subscription = segment.subscription(name)
     consumer = subscription.attach(
-        opening.consumer, kind, starts=starts, assigned=assigned_of(opening), replaces=opening.replaces
+        opening.consumer,
+        kind,
+        starts=starts,
+        assigned=assigned_of(opening),
+        replaces=opening.replaces,
+        instance=opening.instance,
     )
     try:
         await ConsumerStream(desk, stream, segment, subscription, consumer).run()

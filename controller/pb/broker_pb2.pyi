@@ -1517,6 +1517,7 @@ class OpenConsumer(_message.Message):
     BUCKETS_FIELD_NUMBER: _builtins.int
     ASSIGNED_FIELD_NUMBER: _builtins.int
     REPLACES_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     segment: _builtins.str
     subscription: _builtins.str
     consumer: _builtins.str
@@ -1524,6 +1525,11 @@ class OpenConsumer(_message.Message):
     kind: Global___SubscriptionKind.ValueType
     replaces: _builtins.bool
     """... until one of a newer division replaces them: their streams end with ConsumerReplaced."""
+    instance: _builtins.int
+    """By which the consumer is the same on its next stream, and nobody else: chosen at random. Of what others have been given
+    it acknowledges nothing; of what it had on an earlier stream, as long as nobody else has been given that. 0: another
+    consumer on each stream.
+    """
     @_builtins.property
     def start(self) -> Global___Bound:
         """Where the subscription begins if there is none yet. Not set: it has to exist."""
@@ -1549,10 +1555,11 @@ class OpenConsumer(_message.Message):
         buckets: _abc.Iterable[Global___Bucket] | None = ...,
         assigned: Global___Assigned | None = ...,
         replaces: _builtins.bool = ...,
+        instance: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "buckets", b"buckets", "consumer", b"consumer", "kind", b"kind", "replaces", b"replaces", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "buckets", b"buckets", "consumer", b"consumer", "instance", b"instance", "kind", b"kind", "replaces", b"replaces", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1590,7 +1597,10 @@ Global___Permit: _TypeAlias = Permit  # noqa: Y015
 
 @_typing.final
 class Acknowledge(_message.Message):
-    """Acknowledges all of this, or nothing. Answered by `acknowledged` once it is durable."""
+    """Acknowledges all of this, or nothing. Answered by `acknowledged` once it is durable. But in a KEY_SHARED subscription
+    messages that another consumer has been given are left out, for he processes them anew: then the answer is AckTooLate, and
+    outside of a transaction all the rest is acknowledged.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1869,7 +1879,7 @@ class Acknowledged(_message.Message):
     request_id: _builtins.int
     @_builtins.property
     def error(self) -> Global___Error:
-        """Nothing was acknowledged. If it is retriable the outcome may be unknown: acknowledge again."""
+        """Nothing was acknowledged; by AckTooLate, nothing that others have. If it is retriable the outcome may be unknown: acknowledge again."""
 
     def __init__(
         self,

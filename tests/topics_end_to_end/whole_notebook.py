@@ -57,6 +57,7 @@ class AckCall:
     invoked: int
     returned: int | None = None
     fate: Fate = Fate.UNKNOWN
+    is_too_late: bool = False
 
 
 @dataclass
@@ -307,6 +308,7 @@ class Notebook:
                 call.invoked,
                 call.returned,
                 call.fate,
+                call.is_too_late,
             )
             for call in self._calls
         ]

@@ -68,6 +68,7 @@ class SegmentConsumer(SegmentMember):
         self.subscription = subscription
         self._limits = limits
         self._options = options
+        self._instance = 1 + caller.pace.random.getrandbits(63)
         self._inbox = Inbox(segment)
         self._acks = Acks()
         self._deadlines = Deadlines(self._acks.unanswered, self._give_up)
@@ -239,9 +240,10 @@ class SegmentConsumer(SegmentMember):
             ack.held_back |= self._freeing(lambda: self._inbox.drop_through(through))
 
     def _ask_for_held_back(self, ack: Acknowledging) -> None:
-        """Copies of what was not acknowledged after all are to come again, and where an order is kept before anything
-        that lies behind them: it would be acknowledged with that, and nobody would have been given it."""
-        if ack.held_back and self._options.kind is not SubscriptionKind.SHARED:
+        """Copies of what was not acknowledged after all are to come again. Where everything up to somewhere is
+        acknowledged they come before anything that lies behind them: it would be acknowledged with that, and nobody
+        would have been given it."""
+        if ack.held_back and self._options.kind not in (SubscriptionKind.SHARED, SubscriptionKind.KEY_SHARED):
             self.renew()
         else:
             self._give_back(ack.held_back)
@@ -284,7 +286,7 @@ class SegmentConsumer(SegmentMember):
     # -- what goes over the lane
 
     def opening(self) -> pb.ConsumeRequest:
-        return pb.ConsumeRequest(open=self._options.opening(self.segment, self.subscription))
+        return pb.ConsumeRequest(open=self._options.opening(self.segment, self.subscription, self._instance))
 
     def begin(self, answer: pb.ConsumeResponse) -> int:
         if not answer.HasField("opened"):

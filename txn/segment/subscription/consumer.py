@@ -65,6 +65,10 @@ class Consumer:
         self._failure: TxnError | None = None
         self._has_ended = asyncio.Event()
 
+    def is_same(self, other: Consumer) -> bool:
+        """Whether they are one and the same, be it on two streams."""
+        return self is other or None is not self.asking.identity == other.asking.identity
+
     # -- for its owner
 
     def permit(self, messages: int, payload_bytes: int = 0) -> None:

@@ -23,6 +23,7 @@ from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
 from txn.segment.subscription.entries import WholeEntries
 from txn.segment.subscription.errors import EndOfSegment
+from txn.segment.subscription.hands import acknowledged_bits, divided
 from txn.segment.subscription.keeper import CursorKeeper
 from txn.segment.subscription.keys import ByKey
 from txn.segment.subscription.pending import PendingAcks
@@ -121,6 +122,19 @@ class Dispatcher:
     def own_part(self, consumer: Consumer | None, ack: Ack, messages: int | None) -> Ack:
         """An acknowledgement of an entry as its consumer means it; see `ByKey.own_part`."""
         return self._by_key.own_part(consumer, ack, messages) if self._way is self._by_key else ack
+
+    def parted(self, acks: Iterable[Ack], consumer: Consumer | None) -> tuple[list[Ack], list[Ack]]:
+        """What of these a consumer may acknowledge, and what is in others' hands; None: whoever says so may."""
+        free: list[Ack] = []
+        late: list[Ack] = []
+        for ack in acks:
+            others = 0 if consumer is None else self._way.in_others_hands(ack.position, consumer)
+            if others:
+                others &= ~acknowledged_bits(self._keeper.state, ack.position)
+            own, foreign = divided(ack, others)
+            free += own
+            late += foreign
+        return free, late
 
     @property
     def shares_entries(self) -> bool:

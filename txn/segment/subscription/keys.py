@@ -152,6 +152,9 @@ class ByKey:
         indexes = tuple(index for index in range(messages) if own >> index & 1)
         return Ack(ack.position, batch=indexes, batch_size=messages)
 
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        return self.backlog.in_others_hands(position, consumer)
+
     # -- what to read
 
     def wanted(self) -> Wanted | None:

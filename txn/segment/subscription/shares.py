@@ -29,6 +29,7 @@ from txn.segment.subscription.backlog import Backlog
 from txn.segment.subscription.claims import Claims
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
+from txn.segment.subscription.hands import LastHands, acknowledged_bits
 from txn.segment.subscription.pending import PendingAcks, covers
 from txn.segment.subscription.withheld import Withheld
 
@@ -85,6 +86,7 @@ class Shares(Backlog):
         self._untaken: dict[Position, int] = {}
         """Messages that wait for the consumers that they were given to."""
         self.withheld = Withheld()
+        self._last_hands = LastHands(redeliveries_max)
 
     @property
     def to_redeliver(self) -> int:
@@ -183,9 +185,20 @@ class Shares(Backlog):
         got = bits & entry.bits_of(consumer) & self._untaken.get(position, 0) & ~claimed
         if got:
             self._note_taken(position, got)
+            self._last_hands.taken(position, got)
         else:
             self.acknowledged(position)
         return got
+
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        """Which messages of an entry are not this consumer's to acknowledge: somebody else has taken them, or had them
+        last. What waits for somebody to take it he will not get any more."""
+        found = self._last_hands.of_others(position, consumer.asking.identity)
+        entry = self.outstanding.get(position)
+        if entry is not None:
+            others = sum(each.bits for each in entry.shares.values() if not each.consumer.is_same(consumer))
+            found |= others & ~self._untaken.get(position, 0)
+        return found
 
     def _note_taken(self, position: Position, bits: int) -> None:
         left = self._untaken.get(position, 0) & ~bits
@@ -209,6 +222,14 @@ class Shares(Backlog):
         share.consumer.unacked -= share.messages
         return share
 
+    def _let_go(self, position: Position, bucket: int) -> Share:
+        """A share is with nobody now. Who had it last is remembered, for as long as it may come again."""
+        taken = self.outstanding[position].shares[bucket].bits & ~self._untaken.get(position, 0)
+        share = self._take(position, bucket)
+        free = ~acknowledged_bits(self._cursor(), position)
+        self._last_hands.note(position, share.consumer.asking.identity, taken & free)
+        return share
+
     def _note_held_of(self, position: Position, bucket: int, share: Share) -> None:
         """What transactions hold of a share was its consumer's, if that has taken it."""
         held = share.bits & self._pending.share_alone(position).bits
@@ -220,13 +241,15 @@ class Shares(Backlog):
 
     def acknowledged(self, position: Position) -> None:
         entry = self.outstanding.get(position)
+        if self._cursor().is_acknowledged(position):
+            self._last_hands.forget(position)
         if entry is None:
             return
         claimed = self.claimed(position, entry.messages).bits
         for bucket, share in entry.shares.items():
             self._note_held_of(position, bucket, share)
         for bucket in [bucket for bucket, share in entry.shares.items() if not share.bits & ~claimed]:
-            self._take(position, bucket)
+            self._let_go(position, bucket)
         if claimed & (1 << entry.messages) - 1 == (1 << entry.messages) - 1:
             self._counts.pop(position, None)
 
@@ -234,14 +257,19 @@ class Shares(Backlog):
         for each in [each for each in self.outstanding if each <= position]:
             self.acknowledged(each)
 
+    def _take_back(self, position: Position, bucket: int) -> Share:
+        """A share comes again."""
+        share = self._let_go(position, bucket)
+        self._remember(position, share.redeliveries + 1)
+        return share
+
     def take_back(self, since: Mapping[int, Position]) -> None:
         """Of these buckets everything that is outstanding comes again, from those positions on."""
         lost: dict[Consumer, dict[Position, int]] = {}
         for bucket, first in since.items():
             held = self._held.get(bucket)
             for position in list(held.irange(first)) if held is not None else ():
-                share = self._take(position, bucket)
-                self._remember(position, share.redeliveries + 1)
+                share = self._take_back(position, bucket)
                 self.wait(bucket, position)
                 of_consumer = lost.setdefault(share.consumer, {})
                 of_consumer[position] = of_consumer.get(position, 0) | share.bits
@@ -293,7 +321,7 @@ class Shares(Backlog):
             consumer.withdraw(START)
         for at, entry in list(self.outstanding.items()):
             for bucket in list(entry.shares):
-                self._remember(at, self._take(at, bucket).redeliveries + 1)
+                self._take_back(at, bucket)
         self.lines.clear()
         self.waiting = 0
         self.unknown.clear()

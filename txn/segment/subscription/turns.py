@@ -79,6 +79,9 @@ class InTurn:
             return None
         return delivery._replace(acknowledged=share) if share.bits else delivery
 
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        return 0
+
     def _of(self, consumer: Consumer) -> list[Position]:
         return [at for at, outstanding in self.backlog.outstanding.items() if outstanding.consumer is consumer]
 

@@ -46,6 +46,9 @@ class Way(Protocol):
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
         """What waits for a consumer, by what is acknowledged now; None if it is not the consumer's any more."""
 
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        """Which messages of an entry this consumer comes too late to acknowledge; bit 0 is the first."""
+
     def wanted(self) -> Wanted | None:
         """What to read next; None if nobody could get anything."""
 
