@@ -194,6 +194,11 @@ class Consumer:
                 kept.append(left)
         self._queue = kept
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it gets nothing any more."""
+        return self._failure is not None
+
     def notice(self) -> None:
         """Something has changed that it may be waiting for."""
         self._news.set()

@@ -3,8 +3,8 @@
 Who has taken a message may show it to his application at any time, also when his stream is gone: he may not know yet.
 So nobody may acknowledge it but who has taken it last. Whoever had it before is too late.
 
-Consumers tell by their *instance* that they are the same on another stream. One without is somebody else on each, and
-of what he had nothing is remembered: it is anybody's to acknowledge.
+Consumers tell by their *instance* that they are the same on another stream. Of one without nobody knows that, and when
+he has gone what he had is anybody's to acknowledge.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 from txn.model.position import Position
 from txn.segment.cursor import Ack, CursorState
 from txn.segment.subscription.claims import NOTHING
+from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.errors import AckTooLate
 from txn.segment.subscription.values import Identity
 
@@ -23,38 +24,48 @@ class LastHands:
     """Of the messages of entries who has taken them last."""
 
     def __init__(self, entries_max: int) -> None:
-        self._last: dict[Position, dict[Identity, int]] = {}
+        self._last: dict[Position, dict[Identity | Consumer, int]] = {}
         """By entry and by consumer: which messages, bit 0 is the first."""
         self._entries_max = entries_max
 
-    def note(self, position: Position, identity: Identity | None, bits: int) -> None:
-        """These messages were taken from who had them. Of too many entries the first ones are forgotten."""
+    def note(self, position: Position, consumer: Consumer, bits: int) -> None:
+        """These messages come back from who had taken them. Of too many entries the first ones are forgotten."""
+        if not bits or _is_unknown(_who(consumer)):
+            return
         self.taken(position, bits)
-        if identity is not None and bits:
-            known = self._last.setdefault(position, {})
-            known[identity] = known.get(identity, 0) | bits
-            if len(self._last) > self._entries_max:
-                del self._last[next(iter(self._last))]
+        known = self._last.setdefault(position, {})
+        known[_who(consumer)] = known.get(_who(consumer), 0) | bits
+        if len(self._last) > self._entries_max:
+            del self._last[next(iter(self._last))]
 
     def taken(self, position: Position, bits: int) -> None:
-        """Somebody has them."""
+        """Somebody has taken them again, or they are acknowledged."""
         known = self._last.get(position)
         if known is None:
             return
-        left = {identity: found & ~bits for identity, found in known.items() if found & ~bits}
+        left = {who: found & ~bits for who, found in known.items() if found & ~bits}
         if left:
             self._last[position] = left
         else:
             del self._last[position]
 
-    def of_others(self, position: Position, identity: Identity | None) -> int:
+    def of(self, position: Position, consumer: Consumer) -> int:
+        """Which messages this consumer had last."""
+        return self._last.get(position, {}).get(_who(consumer), 0)
+
+    def of_others(self, position: Position, consumer: Consumer) -> int:
         """Which messages somebody else had last."""
         known = self._last.get(position, {})
-        return sum(bits for each, bits in known.items() if each != identity)
+        return sum(bits for who, bits in known.items() if who != _who(consumer) and not _is_unknown(who))
 
-    def forget(self, position: Position) -> None:
-        """It is acknowledged."""
-        self._last.pop(position, None)
+
+def _who(consumer: Consumer) -> Identity | Consumer:
+    return consumer.asking.identity or consumer
+
+
+def _is_unknown(who: Identity | Consumer) -> bool:
+    """Whether it cannot be told who that is by now."""
+    return isinstance(who, Consumer) and who.has_ended
 
 
 def acknowledged_bits(cursor: CursorState, position: Position) -> int:

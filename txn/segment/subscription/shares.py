@@ -2,7 +2,7 @@
 
 The messages of an entry are told apart by their *buckets*. What of an entry is in one bucket is a *share*: it is given
 to one consumer, acknowledged, and comes again as a whole. All shares of a bucket that are outstanding are with the same
-consumer, the bucket's *holder*.
+consumer, the bucket's *holder*; and it comes again to him what he has taken: see `owed`.
 
 Shares that were read and cannot be given wait in the line of their bucket, in order; and nothing of a bucket is given
 while something older waits in its line. So of each bucket everything is given in its order. What comes again comes with
@@ -30,6 +30,7 @@ from txn.segment.subscription.claims import Claims
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
 from txn.segment.subscription.hands import LastHands, acknowledged_bits
+from txn.segment.subscription.owed import Owed
 from txn.segment.subscription.pending import PendingAcks, covers
 from txn.segment.subscription.withheld import Withheld
 
@@ -87,6 +88,7 @@ class Shares(Backlog):
         """Messages that wait for the consumers that they were given to."""
         self.withheld = Withheld()
         self._last_hands = LastHands(redeliveries_max)
+        self.owed = Owed()
 
     @property
     def to_redeliver(self) -> int:
@@ -193,7 +195,7 @@ class Shares(Backlog):
     def in_others_hands(self, position: Position, consumer: Consumer) -> int:
         """Which messages of an entry are not this consumer's to acknowledge: somebody else has taken them, or had them
         last. What waits for somebody to take it he will not get any more."""
-        found = self._last_hands.of_others(position, consumer.asking.identity)
+        found = self._last_hands.of_others(position, consumer)
         entry = self.outstanding.get(position)
         if entry is not None:
             others = sum(each.bits for each in entry.shares.values() if not each.consumer.is_same(consumer))
@@ -227,7 +229,7 @@ class Shares(Backlog):
         taken = self.outstanding[position].shares[bucket].bits & ~self._untaken.get(position, 0)
         share = self._take(position, bucket)
         free = ~acknowledged_bits(self._cursor(), position)
-        self._last_hands.note(position, share.consumer.asking.identity, taken & free)
+        self._last_hands.note(position, share.consumer, taken & free)
         return share
 
     def _note_held_of(self, position: Position, bucket: int, share: Share) -> None:
@@ -241,8 +243,9 @@ class Shares(Backlog):
 
     def acknowledged(self, position: Position) -> None:
         entry = self.outstanding.get(position)
-        if self._cursor().is_acknowledged(position):
-            self._last_hands.forget(position)
+        done = acknowledged_bits(self._cursor(), position)
+        self._last_hands.taken(position, done)
+        self.owed.acknowledged(position, done)
         if entry is None:
             return
         claimed = self.claimed(position, entry.messages).bits
@@ -256,10 +259,14 @@ class Shares(Backlog):
     def acknowledged_up_to(self, position: Position) -> None:
         for each in [each for each in self.outstanding if each <= position]:
             self.acknowledged(each)
+        self.owed.forget_before(self._cursor().mark)
 
     def _take_back(self, position: Position, bucket: int) -> Share:
-        """A share comes again."""
+        """A share comes again: to who has taken it, for as long as he is there."""
         share = self._let_go(position, bucket)
+        taken = share.bits & self._last_hands.of(position, share.consumer)
+        if taken:
+            self.owed.add(bucket, position, share.consumer, taken)
         self._remember(position, share.redeliveries + 1)
         return share
 
@@ -289,6 +296,7 @@ class Shares(Backlog):
     def take_all_back_from(self, consumer: Consumer) -> None:
         """A consumer goes: all that it has comes again."""
         self.take_back({bucket: START for bucket, holder in self.holders.items() if holder is consumer})
+        self.owed.forget(consumer)
 
     def give_back(self, claims: Claims, *, was_aborted: bool) -> None:
         cursor = self._cursor()
@@ -327,6 +335,7 @@ class Shares(Backlog):
         self.unknown.clear()
         self.delays.clear()
         self.withheld.forget_before(position)
+        self.owed.forget_before(position)
         self._reached = max(self._reached, self.read_at)
         self.read_at = position
         self.epoch += 1
@@ -336,6 +345,7 @@ class Shares(Backlog):
             for position in list(self.lines[bucket].irange(maximum=oldest, inclusive=(True, False))):
                 self.stop_waiting(bucket, position)
         del self.unknown[: self.unknown.bisect_left(oldest)]
+        self.owed.forget_before(oldest)
         if self.read_at < oldest:
             self.read_to(oldest)
 
