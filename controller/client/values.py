@@ -119,6 +119,22 @@ class Received(NamedTuple):
     part: Part | None = None
 
 
+class GivenBack(NamedTuple):
+    """A message that is to be delivered again, and by which delivery it came."""
+
+    id: MessageId
+    redeliveries: int
+    batch: tuple[int, ...] = ()
+    """Which messages of its entry it stands for; empty: the whole entry."""
+
+    @classmethod
+    def of(cls, message: Message) -> GivenBack:
+        """A message as it came."""
+        if message.part is not None:
+            return cls(message.id, message.redeliveries, message.part.indexes)
+        return cls(message.id, message.redeliveries, (message.id.batch_index,) if message.batch_size > 1 else ())
+
+
 class Sent(NamedTuple):
     """What became of a message that was sent."""
 

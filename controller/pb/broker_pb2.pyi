@@ -1676,27 +1676,63 @@ Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
 class NegativeAcknowledge(_message.Message):
-    """These entries shall be delivered again. Not answered. Where order is kept, all behind them comes again as well; in a
-    KEY_SHARED subscription all behind them of the same buckets.
+    """This shall be delivered again. Not answered. Where order is kept, all behind it comes again as well; in a KEY_SHARED
+    subscription all behind it of the same buckets.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     POSITIONS_FIELD_NUMBER: _builtins.int
+    NACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def positions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Position]: ...
+    def positions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Position]:
+        """All that the consumer has of these entries."""
+
+    @_builtins.property
+    def nacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nack]: ...
     def __init__(
         self,
         *,
         positions: _abc.Iterable[Global___Position] | None = ...,
+        nacks: _abc.Iterable[Global___Nack] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["positions", b"positions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nacks", b"nacks", "positions", b"positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NegativeAcknowledge: _TypeAlias = NegativeAcknowledge  # noqa: Y015
+
+@_typing.final
+class Nack(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSITION_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
+    REDELIVERIES_FIELD_NUMBER: _builtins.int
+    redeliveries: _builtins.int
+    """`Delivery.redeliveries` of the delivery by which they came in this stream: what has come by another one is kept."""
+    @_builtins.property
+    def position(self) -> Global___Position: ...
+    @_builtins.property
+    def batch(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Which messages of the entry, counted from 0; where order is kept it makes no difference. Empty: all that came."""
+
+    def __init__(
+        self,
+        *,
+        position: Global___Position | None = ...,
+        batch: _abc.Iterable[_builtins.int] | None = ...,
+        redeliveries: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "position", b"position", "redeliveries", b"redeliveries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Nack: _TypeAlias = Nack  # noqa: Y015
 
 @_typing.final
 class ConsumeResponse(_message.Message):

@@ -34,6 +34,7 @@ from txn.segment.subscription.values import (
     REDELIVERIES_MAX,
     Asking,
     Delivery,
+    Nack,
     Readable,
     SubscriptionKind,
 )
@@ -110,9 +111,9 @@ class Dispatcher:
         self._way.detached(consumer)
         self.wake()
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
         """A consumer wants others, or itself, to have these again."""
-        self._way.negative_acknowledge(consumer, positions)
+        self._way.negative_acknowledge(consumer, nacks)
         self.wake()
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
@@ -131,7 +132,7 @@ class Dispatcher:
             others = 0 if consumer is None else self._way.in_others_hands(ack.position, consumer)
             if others:
                 others &= ~acknowledged_bits(self._keeper.state, ack.position)
-            own, foreign = divided(ack, others)
+            own, foreign = divided(ack, others, self.backlog.messages_of(ack.position))
             free += own
             late += foreign
         return free, late
@@ -169,7 +170,7 @@ class Dispatcher:
 
     def acknowledged(self) -> None:
         """Something was acknowledged, durably."""
-        if self._way.is_held_up or self._is_at_end:
+        if self._way.is_held_up or self._is_at_end or self._in_turn.backlog.again:
             self._wake.set()
 
     def _due(self, positions: Collection[Position]) -> None:

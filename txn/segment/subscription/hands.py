@@ -73,12 +73,15 @@ def acknowledged_bits(cursor: CursorState, position: Position) -> int:
     return -1 if cursor.is_acknowledged(position) else cursor.batches.get(position, NOTHING).bits
 
 
-def divided(ack: Ack, others: int) -> tuple[list[Ack], list[Ack]]:
-    """What of an acknowledgement is not about these messages, and what is. One of a whole entry is not divided."""
+def divided(ack: Ack, others: int, messages: int | None) -> tuple[list[Ack], list[Ack]]:
+    """What of an acknowledgement is not about these messages, and what is. One of a whole entry is not divided where
+    nobody knows how many messages that has."""
     if not others or ack.is_cumulative:
         return [ack], []
     if not ack.batch:
-        return [], [ack]
+        if messages is None:
+            return [], [ack]
+        ack = Ack(ack.position, batch=tuple(range(messages)), batch_size=messages)
     parts: tuple[list[int], list[int]] = ([], [])
     for index in ack.batch:
         parts[others >> index & 1].append(index)

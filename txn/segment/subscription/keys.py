@@ -29,12 +29,13 @@ from txn.segment.errors import InvalidAck
 from txn.segment.log import LedgerLengths
 from txn.segment.subscription import values
 from txn.segment.subscription.claims import WHOLE
-from txn.segment.subscription.consumer import Consumer, without
+from txn.segment.subscription.consumer import Consumer, given_bits, without
 from txn.segment.subscription.shares import Shares
 from txn.segment.subscription.values import (
     READ_ENTRIES_MAX,
     UNACKED_SUBSCRIPTION_MAX,
     Delivery,
+    Nack,
     VisibleEntry,
 )
 from txn.segment.subscription.ways import Wanted, is_full, may_get
@@ -123,13 +124,11 @@ class ByKey:
         places = spread(len(self._starts), [(each.name, each.number) for each in self._consumers])
         self._owners = [self._consumers[place] for place in places]
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        self.backlog.take_back_from(consumer, positions)
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
+        self.backlog.take_back_from(consumer, nacks)
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
-        entry, masked = delivery.entry, delivery.acknowledged
-        everything = (1 << entry.message_count) - 1
-        wanted = everything if masked is None else everything & ~masked.bits
+        entry, wanted = delivery.entry, given_bits(delivery)
         got = self.backlog.take(delivery.position, consumer, wanted, lambda: parts_of(entry, self._starts))
         return delivery if got == wanted else without(delivery, wanted & ~got)
 

@@ -32,6 +32,7 @@ from txn.segment.subscription.delays import Delays
 from txn.segment.subscription.hands import LastHands, acknowledged_bits
 from txn.segment.subscription.owed import Owed
 from txn.segment.subscription.pending import PendingAcks, covers
+from txn.segment.subscription.values import Nack
 from txn.segment.subscription.withheld import Withheld
 
 
@@ -283,13 +284,13 @@ class Shares(Backlog):
         for consumer, messages in lost.items():
             consumer.withdraw_messages(messages)
 
-    def take_back_from(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def take_back_from(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
         """What a consumer has of these comes again."""
         since: dict[int, Position] = {}
-        for position in positions:
+        for position, bits, redeliveries in nacks:
             entry = self.outstanding.get(position)
             for bucket, share in entry.shares.items() if entry is not None else ():
-                if share.consumer is consumer:
+                if share.consumer is consumer and share.bits & bits and redeliveries in (None, share.redeliveries):
                     since[bucket] = min(position, since.get(bucket, position))
         self.take_back(since)
 

@@ -120,6 +120,16 @@ class Delivery(NamedTuple):
     """Of the cursor; a cumulative acknowledgement of this says it."""
 
 
+class Nack(NamedTuple):
+    """Messages of an entry that a consumer gives back."""
+
+    position: Position
+    bits: int = -1
+    """Which: bit 0 is the first. -1: all that it has."""
+    redeliveries: int | None = None
+    """Of the delivery by which they came: what has come by another one it keeps. None: however they came."""
+
+
 class VisibleEntry(Protocol):
     """An entry that readers are to see."""
 

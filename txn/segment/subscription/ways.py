@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from txn.model.position import Position
 from txn.segment.subscription.backlog import Backlog
 from txn.segment.subscription.consumer import Consumer
-from txn.segment.subscription.values import UNACKED_CONSUMER_MAX, Delivery, VisibleEntry
+from txn.segment.subscription.values import UNACKED_CONSUMER_MAX, Delivery, Nack, VisibleEntry
 
 
 class Wanted(NamedTuple):
@@ -40,7 +40,7 @@ class Way(Protocol):
     def detached(self, consumer: Consumer) -> None:
         """A consumer has gone; what it has comes again."""
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
         """A consumer wants others, or itself, to have these again."""
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
