@@ -91,7 +91,7 @@ class WholeEntries(Backlog):
         assert found.consumer is consumer, "an entry is with one consumer at a time"
         found.given[redeliveries] = found.given.get(redeliveries, 0) | bits
         self.again.discard(position)
-        self._not_returned(position, consumer)
+        self.not_returned(position, consumer)
         return redeliveries
 
     def take(self, position: Position, consumer: Consumer, bits: int, redeliveries: int) -> int:
@@ -190,16 +190,13 @@ class WholeEntries(Backlog):
             free = ~acknowledged_bits(self._cursor(), position)
             self._last_hands.note(position, found.consumer, bits & found.taken & free)
 
-    def _not_returned(self, position: Position, consumer: Consumer) -> None:
+    def not_returned(self, position: Position, consumer: Consumer) -> None:
+        """Nothing of it is to be delivered again to who has the rest."""
         waiting = self.returned.get(consumer)
         if waiting is not None:
             waiting.discard(position)
             if not waiting:
                 del self.returned[consumer]
-
-    def forget_returned(self, position: Position, consumer: Consumer) -> None:
-        """Nothing of it can be delivered."""
-        self._not_returned(position, consumer)
 
     def due(self, positions: Collection[Position]) -> None:
         for position in positions:
@@ -251,7 +248,7 @@ class WholeEntries(Backlog):
         del self.again[: self.again.bisect_left(oldest)]
         for consumer, waiting in list(self.returned.items()):
             for position in list(waiting.irange(maximum=oldest, inclusive=(True, False))):
-                self._not_returned(position, consumer)
+                self.not_returned(position, consumer)
         if self.read_at < oldest:
             self.read_to(oldest)
 
@@ -273,7 +270,7 @@ class WholeEntries(Backlog):
 
     def _take(self, position: Position, found: Outstanding) -> None:
         del self.outstanding[position]
-        self._not_returned(position, found.consumer)
+        self.not_returned(position, found.consumer)
         self.unacked -= found.messages
         found.consumer.unacked -= found.messages
 

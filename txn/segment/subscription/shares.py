@@ -285,12 +285,12 @@ class Shares(Backlog):
             consumer.withdraw_messages(messages)
 
     def take_back_from(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
-        """What a consumer has of these comes again."""
+        """What a consumer has of these comes again: to him, whichever delivery he means."""
         since: dict[int, Position] = {}
-        for position, bits, redeliveries in nacks:
+        for position, bits, _ in nacks:
             entry = self.outstanding.get(position)
             for bucket, share in entry.shares.items() if entry is not None else ():
-                if share.consumer is consumer and share.bits & bits and redeliveries in (None, share.redeliveries):
+                if share.consumer is consumer and share.bits & bits:
                     since[bucket] = min(position, since.get(bucket, position))
         self.take_back(since)
 

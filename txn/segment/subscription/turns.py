@@ -153,7 +153,7 @@ class InTurn:
                 continue
             bits = 0 if entry is None else backlog.left_of(position, found.messages)
             if entry is None or not bits:
-                backlog.forget_returned(position, found.consumer)
+                backlog.not_returned(position, found.consumer)
             elif may_get(found.consumer) and found.consumer.fits(len(entry.payload)):
                 self._hand(found.consumer, position, entry, bits)
 
