@@ -21,7 +21,7 @@ from support.world import World, settle
 from txn.model.position import Position
 from txn.segment.cursor import BatchBits
 from txn.segment.entry import Entry, pack_hashes
-from txn.segment.subscription import AckTooLate, Consumer, Nack, Subscription, SubscriptionKind
+from txn.segment.subscription import AckTooLate, Consumer, Nack, Subscription, SubscriptionKind, dispatcher
 from txn.segment.subscription.hands import LastHands
 
 EITHER = pytest.mark.parametrize("kind", [KEY_SHARED, SHARED])
@@ -257,6 +257,21 @@ def test_what_is_given_back_by_an_earlier_delivery_or_twice_stays() -> None:
         one.give_back([Nack(batch, 0b11, 1)])
         (again,) = await take_all(one)
         assert (again.redeliveries, again.acknowledged) == (2, BatchBits(2, 0b10))
+
+    run_owned(scenario)
+
+
+def test_what_comes_again_of_many_entries_comes_however_much_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "READ_BYTES_MAX", 1)
+
+    async def scenario(world: World, owner: Owner) -> None:
+        subscription = await owner.create()
+        one = joined(subscription, "one", SHARED)
+        batches = await owner.append(*[keyed(0, 0) for _ in range(5)])
+        assert await taken(one) == batches
+        one.give_back([Nack(batch, 0b01, 0) for batch in batches])
+        found = await take_all(one)
+        assert [(each.position, each.acknowledged) for each in found] == [(at, BatchBits(2, 0b10)) for at in batches]
 
     run_owned(scenario)
 

@@ -38,10 +38,7 @@ from txn.segment.subscription.values import (
     Nack,
     VisibleEntry,
 )
-from txn.segment.subscription.ways import Wanted, is_full, may_get
-
-GAP_ENTRIES_MAX = 64
-"""So many entries are read in vain rather than that what waits behind them is read by itself: that costs as much."""
+from txn.segment.subscription.ways import Wanted, is_full, may_get, read_together
 
 
 def spread(buckets: int, consumers: Sequence[tuple[str, int]]) -> list[int]:
@@ -74,12 +71,6 @@ def parts_of(entry: Entry, starts: Sequence[int]) -> dict[int, int]:
             bits = found[bucket] = bytearray((messages + 7) // 8)
         bits[index >> 3] |= 1 << (index & 7)
     return {bucket: int.from_bytes(bits, "little") for bucket, bits in found.items()}
-
-
-def _are_read_together(first: Position, last: Position, position: Position) -> bool:
-    """Whether what waits there is worth to be read with what waits from the first one to the last one."""
-    is_near = position.ledger == last.ledger and position.entry - last.entry <= GAP_ENTRIES_MAX
-    return is_near and position.entry - first.entry < READ_ENTRIES_MAX
 
 
 class ByKey:
@@ -165,7 +156,7 @@ class ByKey:
             return None
         again = self._next_waiting(room)
         if again:
-            return Wanted(again[0], again[-1].entry - again[0].entry + 1, True, backlog.epoch, frozenset(again))
+            return Wanted.again(again, backlog.epoch)
         if backlog.waiting >= values.WAITING_MAX or backlog.delays.is_full:
             return None
         backlog.read_at = max(self._lengths().ceiling(backlog.read_at), self._mark())
@@ -186,13 +177,7 @@ class ByKey:
         """The first of what waits and somebody may have, in order: so many at most, and near enough for one read."""
         backlog = self.backlog
         lines = (takewhile(partial(self._is_open, bucket), line) for bucket, line in backlog.lines.items())
-        found: list[Position] = []
-        for position in merge(backlog.unknown, *lines):
-            if found and (len(found) == room or not _are_read_together(found[0], found[-1], position)):
-                break
-            if not found or position != found[-1]:
-                found.append(position)
-        return found
+        return read_together(merge(backlog.unknown, *lines), room)
 
     def _is_open(self, bucket: int, position: Position) -> bool:
         """Whether who is to have what is there of a bucket can be given it."""

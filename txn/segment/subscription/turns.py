@@ -7,7 +7,7 @@ ordered one only the active consumer does. In a shared subscription an entry who
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from txn.model.position import Position
@@ -25,7 +25,7 @@ from txn.segment.subscription.values import (
     SubscriptionKind,
     VisibleEntry,
 )
-from txn.segment.subscription.ways import Wanted, is_full, may_get
+from txn.segment.subscription.ways import Wanted, is_full, may_get, read_together
 
 
 class InTurn:
@@ -94,7 +94,7 @@ class InTurn:
             return None
         for consumer, returned in backlog.returned.items():
             if may_get(consumer):
-                return Wanted(returned[0], 1, True, backlog.epoch, frozenset(returned[:1]))
+                return Wanted.again(read_together(returned, min(room, consumer.permits)), backlog.epoch)
         again = backlog.again
         if not again:
             if backlog.delays.is_full:
@@ -128,7 +128,7 @@ class InTurn:
         if wanted.epoch != self.backlog.epoch:
             return  # something is to come again, from before what was read
         if wanted.only is not None:
-            self._hand_back(wanted.only, visible)
+            self._hand_back(read, visible)
         elif wanted.is_again:
             self._hand_out_again(read, visible)
         else:
@@ -143,11 +143,11 @@ class InTurn:
         kept = {each.position for each in undelivered}
         again.difference_update(position for position in read if position not in kept)
 
-    def _hand_back(self, wanted: Collection[Position], visible: Sequence[VisibleEntry]) -> None:
+    def _hand_back(self, read: Sequence[Position], visible: Sequence[VisibleEntry]) -> None:
         """Gives what has come back to who has the rest of its entry."""
         backlog = self.backlog
         entries = {each.position: each.entry for each in visible}
-        for position in wanted:
+        for position in read:
             found, entry = backlog.outstanding.get(position), entries.get(position)
             if found is None:
                 continue
