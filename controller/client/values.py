@@ -124,15 +124,17 @@ class GivenBack(NamedTuple):
 
     id: MessageId
     redeliveries: int
-    batch: tuple[int, ...] = ()
-    """Which messages of its entry it stands for; empty: the whole entry."""
+    part: Part | None = None
 
     @classmethod
     def of(cls, message: Message) -> GivenBack:
         """A message as it came."""
-        if message.part is not None:
-            return cls(message.id, message.redeliveries, message.part.indexes)
-        return cls(message.id, message.redeliveries, (message.id.batch_index,) if message.batch_size > 1 else ())
+        return cls(message.id, message.redeliveries, message.part)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Which messages of its entry it stands for."""
+        return (self.id.batch_index,) if self.part is None else self.part.indexes
 
 
 class Sent(NamedTuple):

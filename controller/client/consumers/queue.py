@@ -138,7 +138,7 @@ class QueueReceiving(TopicConsumer[QueueMessage]):
         while True:
             due: dict[QueueSource, list[Due[WorkKey]]] = {}
             for each in self._works.due(self._place.now_s):
-                due.setdefault(each.key.source, []).append(each)
+                due.setdefault(each.key[0], []).append(each)
             for source, found in due.items():
                 source.ask_again(found)
             if due:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from controller.client.confirmations import Confirmation, all_of
 from controller.client.consumers.attachments import parts
@@ -30,12 +29,7 @@ from txn.hosting.errors import NoSuchSegment
 from txn.model.errors import TxnRetriable
 from txn.segment.bell import Bell
 
-
-class WorkKey(NamedTuple):
-    """A message that somebody works at."""
-
-    source: QueueSource
-    id: MessageId
+WorkKey = tuple["QueueSource", MessageId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +105,7 @@ class QueueSource:
 
     def _begin(self, turn: int, found: Message) -> QueueMessage | None:
         """A message for the application; None if it has it, has given it back for some time, or is not to have it."""
-        place, key, came = self._place, WorkKey(self, found.id), Came(turn, GivenBack.of(found))
+        place, key, came = self._place, (self, found.id), Came(turn, found.redeliveries, found.part)
         if key in place.works:
             place.works.came_again(key, came)
             return None
@@ -132,7 +126,7 @@ class QueueSource:
         for part in parts(messages, limit):
             outcomes.append(self._consumer.acknowledge(*part, txn=txn))
             for each in part:
-                works.acknowledge(WorkKey(self, each.id))
+                works.acknowledge((self, each.id))
             outcomes[-1].listen(partial(self._settle, part, txn))
         return all_of(outcomes)
 
@@ -142,22 +136,22 @@ class QueueSource:
         is_done = failure is None or (isinstance(failure, AckTooLate) and txn is None)
         for each in messages:
             if is_done:
-                works.forget(WorkKey(self, each.id))
+                works.forget((self, each.id))
             else:
-                works.not_acknowledged(WorkKey(self, each.id), self._place.now_s)
+                works.not_acknowledged((self, each.id), self._place.now_s)
         self._place.changed()
 
     def give_back(self, message: Message) -> None:
         """It is to be delivered again, some time later."""
-        self._place.works.give_back(WorkKey(self, message.id), message.redeliveries, self._place.now_s)
+        self._place.works.give_back((self, message.id), message.redeliveries, self._place.now_s)
         self._place.changed()
 
     def ask_again(self, due: Sequence[Due[WorkKey]]) -> None:
         """These are to be delivered again now. What came over an earlier stream is on its way, or others have it."""
         consumer = self._consumer
         if consumer is not None and not consumer.running.done():
-            came = [each.came for each in due if each.came is not None]
-            consumer.ask_again([each.copy for each in came if each.turn == consumer.turn])
+            found = [(id, came) for (_, id), came in due if came is not None and came.turn == consumer.turn]
+            consumer.ask_again([GivenBack(id, came.redeliveries, came.part) for id, came in found])
             self.announce()
 
     def announce(self) -> None:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
 from controller.client.consumers.redelivery import AT_ONCE, Agenda, RedeliveryBackoff
-from controller.client.values import GivenBack
+from controller.client.values import Part
 
 K = TypeVar("K")
 
@@ -31,8 +31,9 @@ class Came(NamedTuple):
 
     turn: int
     """Of its segment's consumer: what came over an earlier stream comes again by itself."""
-    copy: GivenBack
-    """What to give back."""
+    redeliveries: int
+    part: Part | None = None
+    """Of its entry, if it stands for more than itself."""
 
 
 class Due(NamedTuple, Generic[K]):
@@ -124,7 +125,7 @@ class Works(Generic[K]):
         """What is to be asked for again now; what took too long is given back first."""
         for key in self._deadlines.take(now_s):
             came = self._came.get(key)
-            self._refuse(key, now_s + self._overdue.delay_ms(0 if came is None else came.copy.redeliveries) / 1000)
+            self._refuse(key, now_s + self._overdue.delay_ms(0 if came is None else came.redeliveries) / 1000)
         found = [Due(key, self._came.get(key)) for key in self._returns.take(now_s)]
         for each in found:
             self.forget(each.key)
