@@ -64,6 +64,8 @@ class QueueSource:
         self._place = place
         self._attached = attached
         self._consumer: SegmentConsumer | None = None
+        self._turns_before = 0
+        """Of the consumers that it had before."""
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"{place.subscription!r} of {name}")
 
@@ -89,7 +91,8 @@ class QueueSource:
         if consumer is None:
             return []
         while (room := min(messages_max, self._room)) and (messages := consumer.take(room)):
-            taken = [each for each in (self._begin(consumer.turn, found) for found in messages) if each is not None]
+            turn = self._turns_before + consumer.turn
+            taken = [each for each in (self._begin(turn, found) for found in messages) if each is not None]
             self._place.changed()
             if taken:
                 return taken
@@ -150,7 +153,8 @@ class QueueSource:
         """These are to be delivered again now. What came over an earlier stream is on its way, or others have it."""
         consumer = self._consumer
         if consumer is not None and not consumer.running.done():
-            found = [(id, came) for (_, id), came in due if came is not None and came.turn == consumer.turn]
+            turn = self._turns_before + consumer.turn
+            found = [(id, came) for (_, id), came in due if came is not None and came.turn == turn]
             consumer.ask_again([GivenBack(id, came.redeliveries, came.part) for id, came in found])
             self.announce()
 
@@ -181,6 +185,7 @@ class QueueSource:
             consumer = self._new_consumer()
             try:
                 await consumer.wait_opened()
+                self._turns_before += 0 if self._consumer is None else self._consumer.turn
                 self._consumer = consumer
                 self._attached()
                 self.announce()
