@@ -16,6 +16,7 @@ from controller.broker.messages import (
     assigned_of,
     bucket_starts_of,
     checked_count,
+    nack_of,
     position_of,
     start_of,
     txn_id_of,
@@ -27,7 +28,7 @@ from controller.errors import InvalidRequest, PermitsExceeded
 from controller.pb import broker_pb2 as pb
 from txn.coordinator.waiting import first_of
 from txn.hosting import Segment
-from txn.segment.subscription import Consumer, EndOfSegment, Subscription, SubscriptionKind
+from txn.segment.subscription import Consumer, EndOfSegment, Nack, Subscription, SubscriptionKind
 
 KINDS = {
     pb.EXCLUSIVE: SubscriptionKind.EXCLUSIVE,
@@ -55,7 +56,12 @@ async def serve_consumer(desk: Desk, stream: Stream) -> None:
         await segment.subscribe(name, start_of(opening.start))
     subscription = segment.subscription(name)
     consumer = subscription.attach(
-        opening.consumer, kind, starts=starts, assigned=assigned_of(opening), replaces=opening.replaces
+        opening.consumer,
+        kind,
+        starts=starts,
+        assigned=assigned_of(opening),
+        replaces=opening.replaces,
+        instance=opening.instance,
     )
     try:
         await ConsumerStream(desk, stream, segment, subscription, consumer).run()
@@ -123,8 +129,10 @@ class ConsumerStream:
         self._consumer.permit(entries, payload_bytes)
 
     def _refuse(self, refusal: pb.NegativeAcknowledge) -> None:
-        checked_count("positions", len(refusal.positions), self._limits.acks_per_request_max, "acks_per_request_max")
-        self._consumer.negative_acknowledge([position_of(each) for each in refusal.positions])
+        count = len(refusal.positions) + len(refusal.nacks)
+        checked_count("positions", count, self._limits.acks_per_request_max, "acks_per_request_max")
+        whole = [Nack(position_of(each)) for each in refusal.positions]
+        self._consumer.give_back([*whole, *map(nack_of, refusal.nacks)])
 
     # -- acknowledgements
 

@@ -11,9 +11,9 @@ from controller.pb import broker_pb2 as pb
 from txn.model.header import Header, TxnState
 from txn.model.ids import TxnId
 from txn.model.position import Position
-from txn.segment.cursor import Ack
+from txn.segment.cursor import BATCH_SIZE_MAX, Ack
 from txn.segment.entry import Entry, pack_hashes
-from txn.segment.subscription import BUCKETS_MAX, Assigned, InitialPosition
+from txn.segment.subscription import BUCKETS_MAX, Assigned, InitialPosition, Nack
 
 STATES = {TxnState.OPEN: pb.OPEN, TxnState.COMMITTED: pb.COMMITTED, TxnState.ABORTED: pb.ABORTED}
 EDGES = {pb.EARLIEST: InitialPosition.EARLIEST, pb.LATEST: InitialPosition.LATEST}
@@ -101,6 +101,15 @@ def ack_of(message: pb.Ack) -> Ack:
     """An acknowledgement."""
     position = position_of(message.position)
     return Ack(position, message.is_cumulative, tuple(message.batch), message.batch_size)
+
+
+def nack_of(message: pb.Nack) -> Nack:
+    """Messages that are given back, by the delivery by which they came."""
+    indexes = set(message.batch)
+    if any(index >= BATCH_SIZE_MAX for index in indexes):
+        raise InvalidRequest(f"message {max(indexes)} of an entry: there are at most {BATCH_SIZE_MAX} (BATCH_SIZE_MAX)")
+    bits = sum(1 << index for index in indexes) if indexes else -1
+    return Nack(position_of(message.position), bits, message.redeliveries)
 
 
 def description(txn_id: TxnId, header: Header) -> pb.TransactionDescription:

@@ -119,6 +119,24 @@ class Received(NamedTuple):
     part: Part | None = None
 
 
+class GivenBack(NamedTuple):
+    """A message that is to be delivered again, and by which delivery it came."""
+
+    id: MessageId
+    redeliveries: int
+    part: Part | None = None
+
+    @classmethod
+    def of(cls, message: Message) -> GivenBack:
+        """A message as it came."""
+        return cls(message.id, message.redeliveries, message.part)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Which messages of its entry it stands for."""
+        return (self.id.batch_index,) if self.part is None else self.part.indexes
+
+
 class Sent(NamedTuple):
     """What became of a message that was sent."""
 

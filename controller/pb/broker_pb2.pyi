@@ -1517,6 +1517,7 @@ class OpenConsumer(_message.Message):
     BUCKETS_FIELD_NUMBER: _builtins.int
     ASSIGNED_FIELD_NUMBER: _builtins.int
     REPLACES_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     segment: _builtins.str
     subscription: _builtins.str
     consumer: _builtins.str
@@ -1524,6 +1525,11 @@ class OpenConsumer(_message.Message):
     kind: Global___SubscriptionKind.ValueType
     replaces: _builtins.bool
     """... until one of a newer division replaces them: their streams end with ConsumerReplaced."""
+    instance: _builtins.int
+    """By which the consumer is the same on its next stream, and nobody else: chosen at random. Of what others have been given
+    it acknowledges nothing; of what it had on an earlier stream, as long as nobody else has been given that. 0: another
+    consumer on each stream.
+    """
     @_builtins.property
     def start(self) -> Global___Bound:
         """Where the subscription begins if there is none yet. Not set: it has to exist."""
@@ -1549,10 +1555,11 @@ class OpenConsumer(_message.Message):
         buckets: _abc.Iterable[Global___Bucket] | None = ...,
         assigned: Global___Assigned | None = ...,
         replaces: _builtins.bool = ...,
+        instance: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "buckets", b"buckets", "consumer", b"consumer", "kind", b"kind", "replaces", b"replaces", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "buckets", b"buckets", "consumer", b"consumer", "instance", b"instance", "kind", b"kind", "replaces", b"replaces", "segment", b"segment", "start", b"start", "subscription", b"subscription"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1590,7 +1597,10 @@ Global___Permit: _TypeAlias = Permit  # noqa: Y015
 
 @_typing.final
 class Acknowledge(_message.Message):
-    """Acknowledges all of this, or nothing. Answered by `acknowledged` once it is durable."""
+    """Acknowledges all of this, or nothing. Answered by `acknowledged` once it is durable. But in a KEY_SHARED subscription
+    messages that another consumer has been given are left out, for he processes them anew: then the answer is AckTooLate, and
+    outside of a transaction all the rest is acknowledged.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1666,27 +1676,63 @@ Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
 class NegativeAcknowledge(_message.Message):
-    """These entries shall be delivered again. Not answered. Where order is kept, all behind them comes again as well; in a
-    KEY_SHARED subscription all behind them of the same buckets.
+    """This shall be delivered again. Not answered. Where order is kept, all behind it comes again as well; in a KEY_SHARED
+    subscription all behind it of the same buckets.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     POSITIONS_FIELD_NUMBER: _builtins.int
+    NACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def positions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Position]: ...
+    def positions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Position]:
+        """All that the consumer has of these entries."""
+
+    @_builtins.property
+    def nacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nack]: ...
     def __init__(
         self,
         *,
         positions: _abc.Iterable[Global___Position] | None = ...,
+        nacks: _abc.Iterable[Global___Nack] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["positions", b"positions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nacks", b"nacks", "positions", b"positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NegativeAcknowledge: _TypeAlias = NegativeAcknowledge  # noqa: Y015
+
+@_typing.final
+class Nack(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSITION_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
+    REDELIVERIES_FIELD_NUMBER: _builtins.int
+    redeliveries: _builtins.int
+    """`Delivery.redeliveries` of the delivery by which they came in this stream: what has come by another one is kept."""
+    @_builtins.property
+    def position(self) -> Global___Position: ...
+    @_builtins.property
+    def batch(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Which messages of the entry, counted from 0; where order is kept it makes no difference. Empty: all that came."""
+
+    def __init__(
+        self,
+        *,
+        position: Global___Position | None = ...,
+        batch: _abc.Iterable[_builtins.int] | None = ...,
+        redeliveries: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "position", b"position", "redeliveries", b"redeliveries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Nack: _TypeAlias = Nack  # noqa: Y015
 
 @_typing.final
 class ConsumeResponse(_message.Message):
@@ -1869,7 +1915,7 @@ class Acknowledged(_message.Message):
     request_id: _builtins.int
     @_builtins.property
     def error(self) -> Global___Error:
-        """Nothing was acknowledged. If it is retriable the outcome may be unknown: acknowledge again."""
+        """Nothing was acknowledged; by AckTooLate, nothing that others have. If it is retriable the outcome may be unknown: acknowledge again."""
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from controller.client.consumers.progress import Reached
 from topics_end_to_end.whole_notebook import STRIDE, AckCall, Line, Notebook, place_of
 from txn.model.errors import TxnError
 from txn.model.position import Position
+from txn.segment.subscription import AckTooLate
 
 TAKEN_MAX = 16
 
@@ -33,7 +34,6 @@ class Hand:
         self._book = book
         self._subscription = subscription
         self._is_final = is_final
-        self._opened = book.tick()
         self._epoch = 0
         self._units: defaultdict[Attachment, dict[Position, str]] = defaultdict(dict)
 
@@ -48,9 +48,6 @@ class Hand:
             name,
             topic=message.topic,
             subscription=self._subscription,
-            # Whoever else had it may acknowledge it while it waits here: so it is where a broker dies, and who shares
-            # the segment comes back before the one who has its messages.
-            since=self._opened if attachment.share.buckets else None,
             is_shared=bool(attachment.share.buckets),
             is_final=self._is_final,
         )
@@ -86,6 +83,8 @@ class Hand:
         except (TxnError, asyncio.CancelledError) as error:
             self._book.counts[f"acks: {type(error).__name__}"] += 1
             self._book.doubted(calls)
+            if isinstance(error, AckTooLate):
+                self._came_too_late(calls)
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
@@ -95,6 +94,13 @@ class Hand:
         """That was confirmed."""
         self._book.acknowledged(calls)
         self.drop(calls)
+
+    def _came_too_late(self, calls: list[AckCall]) -> None:
+        """Of shared segments others have been given some of that; the rest is acknowledged."""
+        for call in calls:
+            if any(each.segment == call.segment and each.share.buckets for each in self._units):
+                call.is_too_late = True
+                self.drop([call])
 
     def drop(self, calls: list[AckCall]) -> None:
         """The application has it no longer."""

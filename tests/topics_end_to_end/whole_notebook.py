@@ -62,6 +62,7 @@ class AckCall:
     invoked: int
     returned: int | None = None
     fate: Fate = Fate.UNKNOWN
+    is_too_late: bool = False
 
 
 @dataclass
@@ -312,6 +313,7 @@ class Notebook:
                 call.invoked,
                 call.returned,
                 call.fate,
+                call.is_too_late,
             )
             for call in self._calls
         ]

@@ -18,6 +18,7 @@ from topics_end_to_end.whole_members import Member
 from topics_end_to_end.whole_notebook import Notebook
 from txn.model.errors import TxnError
 from txn.model.position import Position
+from txn.segment.subscription import AckTooLate
 
 BACKOFF = RedeliveryBackoff(50, 400)
 WITH_DEAD_LETTERS = QueueOptions(BACKOFF, dead_letters=DeadLetters(redeliveries_max=3, subscription="undertaker"))
@@ -47,7 +48,6 @@ class QueueMember(Member):
         self._consumer: QueueReceiving | None = None
 
     async def _run(self) -> None:
-        opened = self._book.tick()
         self._consumer = consumer = await self._open()
         while True:
             message = await consumer.receive()
@@ -59,7 +59,6 @@ class QueueMember(Member):
                 name,
                 topic=message.topic,
                 subscription=consumer.subscription,
-                since=opened,  # it may have been on its way since then
                 is_shared=True,
                 shown_ms=self._clock.wall_ms(),
             )
@@ -84,7 +83,8 @@ class QueueMember(Member):
             self._book.doubted([call])
             if isinstance(error, asyncio.CancelledError):
                 raise
-            consumer.negative_acknowledge(message)  # else it would wait for this application for ever
+            if not isinstance(error, AckTooLate):  # then others have it
+                consumer.negative_acknowledge(message)  # else it would wait for this application for ever
         else:
             self._book.acknowledged([call])
 

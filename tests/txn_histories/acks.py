@@ -147,7 +147,7 @@ class AckJudge:
         if position in given_back or (given_back and not is_single and min(given_back) < position):
             return True
         return any(
-            call.txn is not None and call.invoked < before and self._state(call) is not TxnState.COMMITTED
+            call.invoked < before and (call.is_too_late or self._state(call) is not TxnState.COMMITTED)
             for call, _ in self._covering(position)
         )
 

@@ -97,6 +97,8 @@ class Acknowledging:
     invoked: int
     returned: int | None
     fate: Fate
+    is_too_late: bool = False
+    """Some of it, nobody knows which, had come to somebody else: it may come again to who acknowledged it in vain."""
 
 
 @dataclass(frozen=True, slots=True)

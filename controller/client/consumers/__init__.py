@@ -24,10 +24,11 @@ and of the first two one each for all topics of a namespace that have certain pr
     checkpoint, group    reading from checkpoints; groups. checkpoints: the values. Pure
     namespaces, seeking  all topics of a namespace; putting a subscription elsewhere
 
-What it promises. What was acknowledged is not received again. What the application has is not handed out to it a second
-time behind a broken stream. A key's messages come in order through splits, merges and moves: a segment is given up when
-what was received of it is acknowledged, or its time is over. Where acknowledging is too late, because somebody else has
-the segment by then or its messages come again, it is said, and a transaction does not commit on it. One bound holds for
+What it promises. What was acknowledged is not received again, here or by others. What the application has is not handed
+out to it a second time behind a broken stream. A key's messages come in order through splits, merges and moves: a
+segment is given up when what was received of it is acknowledged, or its time is over. Where acknowledging is too late,
+because somebody else has the segment or the message by then or it comes again, it is said, and a transaction does not
+commit on it. What others have been given is forgotten here: should it come back, it is handed out. One bound holds for
 all that comes ahead of being asked for, in entries and in bytes, however many segments and topics there are.
 
 What it refuses. It keeps no positions: those are subscriptions', or the application's. It decides nothing about who has

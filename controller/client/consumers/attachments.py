@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from controller.client.confirmations import Confirmation, all_of
@@ -185,25 +186,38 @@ class Attachment:
             progress.settle(claim, True)  # it is told once
             raise AckTooLate(f"{self.segment} was given up before all of it was acknowledged: others have it now")
         try:
-            outcome = all_of(list(self._confirmations(self._consumer, claim, txn)))
+            outcome = all_of(list(self._confirmations(self._consumer, progress, claim)))
         except BaseException as error:
             self._settle(progress, claim, error)
             raise
-        outcome.listen(lambda failure: self._settle(progress, claim, failure))
+        if txn is not None or not self.share.buckets:
+            outcome.listen(lambda failure: self._settle(progress, claim, failure))
         return outcome
 
     def _confirmations(
-        self, consumer: SegmentConsumer, claim: Claim, txn: Transaction | None
+        self, consumer: SegmentConsumer, progress: Progress, claim: Claim
     ) -> Iterator[Confirmation[None]]:
         if not self.share.buckets:
-            yield consumer.acknowledge_cumulative(claim.messages[-1], txn=txn)
+            yield consumer.acknowledge_cumulative(claim.messages[-1], txn=claim.txn)
             return
         for part in parts(claim.messages, self._place.around.limits.acks_per_request_max):
-            yield consumer.acknowledge(*part, txn=txn)
+            confirmation = consumer.acknowledge(*part, txn=claim.txn)
+            if claim.txn is None:  # a transaction gets all of it or nothing; otherwise each part stands for itself
+                confirmation.listen(partial(self._settle, progress, claim, part=part))
+            yield confirmation
 
-    def _settle(self, progress: Progress, claim: Claim, failure: BaseException | None) -> None:
-        progress.settle(claim, failure is None)
-        if isinstance(failure, AckTooLate) and self._is_released:
+    def _settle(
+        self,
+        progress: Progress,
+        claim: Claim,
+        failure: BaseException | None,
+        part: Sequence[Received] | None = None,
+    ) -> None:
+        is_shared, is_too_late = bool(self.share.buckets), isinstance(failure, AckTooLate)
+        # Of a shared segment all is acknowledged then but what others have been given: none of it is to be done here.
+        is_done = failure is None or (is_too_late and is_shared and claim.txn is None)
+        progress.settle(claim, is_done, part)
+        if is_too_late and not is_shared and self._is_released:
             self._is_in_hurry = True  # what the application has cannot be acknowledged any more, and no more comes here
         if failure is not None and claim.txn is not None and self._consumer is not None and not self._is_closed:
             self._consumer.renew()  # an aborted transaction's messages come again, also those that it failed to get

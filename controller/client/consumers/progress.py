@@ -85,8 +85,8 @@ class Progress(Protocol):
     def claim(self, reached: Reached, txn: Transaction | None) -> Claim | None:
         """What is to be acknowledged so that everything up to there is; None if nothing is left. CameAgain if void."""
 
-    def settle(self, claim: Claim, is_acknowledged: bool) -> None:
-        """What has become of it."""
+    def settle(self, claim: Claim, is_done: bool, part: Sequence[Received] | None = None) -> None:
+        """What has become of it, or of a part: it is acknowledged, or else others have it; or the application still."""
 
 
 class _Ascending:
@@ -218,18 +218,18 @@ class WholeProgress:
         self._covered = reached.message.id
         return claim
 
-    def settle(self, claim: Claim, is_acknowledged: bool) -> None:
+    def settle(self, claim: Claim, is_done: bool, part: Sequence[Received] | None = None) -> None:
         if claim not in self._claims:
             return  # of a turn before
-        if is_acknowledged:
+        if is_done:
             last = claim.messages[-1].id
             self._acknowledged = last if self._acknowledged is None else max(self._acknowledged, last)
             self._handed_out.drop_through(last)
         elif claim.txn is not None:
             self._begin_turn()  # it cannot commit, and what it had comes again
-        if not is_acknowledged or claim.txn is None:
+        if not is_done or claim.txn is None:
             self._drop(claim)
-        if not is_acknowledged:
+        if not is_done:
             known = [] if self._acknowledged is None else [self._acknowledged]
             self._covered = max((*known, *(each.messages[-1].id for each in self._claims)), default=None)
 
@@ -295,11 +295,12 @@ class SharedProgress:
             self._under_way[each.id] = claim
         return claim
 
-    def settle(self, claim: Claim, is_acknowledged: bool) -> None:
-        settled = [each for each in claim.messages if self._under_way.get(each.id) is claim]
+    def settle(self, claim: Claim, is_done: bool, part: Sequence[Received] | None = None) -> None:
+        about = claim.messages if part is None else part
+        settled = [each for each in about if self._under_way.get(each.id) is claim]
         for each in settled:
             del self._under_way[each.id]
-        if not is_acknowledged and claim.txn is None:  # of a transaction, which cannot commit, it comes again
+        if not is_done and claim.txn is None:  # of a transaction, which cannot commit, it comes again
             self._unacked = {**{each.id: Reached(each, 0) for each in settled}, **self._unacked}
 
 

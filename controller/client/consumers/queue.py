@@ -19,11 +19,11 @@ from controller.client.consumers.queues import QueuePlace, QueueSource, QueueTop
 from controller.client.consumers.redelivery import AT_ONCE, DELAY_MS_MAX, REFUSED, RedeliveryBackoff
 from controller.client.consumers.seeking import seek
 from controller.client.consumers.surroundings import Surroundings
-from controller.client.consumers.works import IN_WORK_MAX, Works
+from controller.client.consumers.works import IN_WORK_MAX, Due, Works
 from controller.client.errors import InvalidRequest
 from controller.client.segment.credits import Budget
 from controller.client.transaction import Transaction
-from controller.client.values import Edge, Message, MessageId
+from controller.client.values import Edge, Message
 from controller.layout import TopicName
 from txn.coordinator.waiting import first_of
 from txn.model.errors import TxnError
@@ -136,11 +136,11 @@ class QueueReceiving(TopicConsumer[QueueMessage]):
         """Asks for what is due again."""
         pace = self._around.caller.pace
         while True:
-            due: dict[QueueSource, list[MessageId]] = {}
-            for source, message_id in self._works.due(self._place.now_s):
-                due.setdefault(source, []).append(message_id)
-            for source, ids in due.items():
-                source.ask_again(ids)
+            due: dict[QueueSource, list[Due[WorkKey]]] = {}
+            for each in self._works.due(self._place.now_s):
+                due.setdefault(each.key[0], []).append(each)
+            for source, found in due.items():
+                source.ask_again(found)
             if due:
                 self._changed()
             next_s = self._works.next_s

@@ -13,15 +13,15 @@ from controller.client.consumers.deadletters import Undertaker
 from controller.client.consumers.intake import Intake
 from controller.client.consumers.messages import QueueMessage
 from controller.client.consumers.surroundings import Surroundings
-from controller.client.consumers.works import Works
-from controller.client.errors import ClientClosed
+from controller.client.consumers.works import Came, Due, Works
+from controller.client.errors import AckTooLate, ClientClosed
 from controller.client.segment.consumer import SegmentConsumer
 from controller.client.segment.consuming import SegmentConsumerOptions
 from controller.client.segment.credits import Budget
 from controller.client.topics.descriptions import TopicSubscriptionKind
 from controller.client.topics.layouts import TopicState, TopicView
 from controller.client.transaction import Transaction
-from controller.client.values import Edge, Message, MessageId, SubscriptionKind
+from controller.client.values import Edge, GivenBack, Message, MessageId, SubscriptionKind
 from controller.layout import Segment, TopicName
 from controller.topics.errors import TopicNotFound
 from metastore.coordination import Backoff
@@ -64,6 +64,8 @@ class QueueSource:
         self._place = place
         self._attached = attached
         self._consumer: SegmentConsumer | None = None
+        self._turns_before = 0
+        """Of the consumers that it had before."""
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"{place.subscription!r} of {name}")
 
@@ -85,10 +87,12 @@ class QueueSource:
 
     def take(self, messages_max: int) -> list[QueueMessage]:
         """The next messages that are there, and that the application does not have, up to so many."""
-        if self._consumer is None:
+        consumer = self._consumer
+        if consumer is None:
             return []
-        while (room := min(messages_max, self._room)) and (messages := self._consumer.take(room)):
-            taken = [each for each in map(self._begin, messages) if each is not None]
+        while (room := min(messages_max, self._room)) and (messages := consumer.take(room)):
+            turn = self._turns_before + consumer.turn
+            taken = [each for each in (self._begin(turn, found) for found in messages) if each is not None]
             self._place.changed()
             if taken:
                 return taken
@@ -102,13 +106,14 @@ class QueueSource:
         works, undertaker = self._place.works, self._place.undertaker
         return works.room if undertaker is None else min(works.room, undertaker.room)
 
-    def _begin(self, found: Message) -> QueueMessage | None:
+    def _begin(self, turn: int, found: Message) -> QueueMessage | None:
         """A message for the application; None if it has it, has given it back for some time, or is not to have it."""
-        place, key = self._place, (self, found.id)
+        place, key, came = self._place, (self, found.id), Came(turn, found.redeliveries, found.part)
         if key in place.works:
+            place.works.came_again(key, came)
             return None
         message = QueueMessage(self.topic, self.segment_id, found, self)
-        place.works.begin(key, found.redeliveries, place.now_s)
+        place.works.begin(key, came, place.now_s)
         if place.undertaker is None or not place.undertaker.policy.takes(found.redeliveries):
             return message
         place.undertaker.take(message, partial(self.acknowledge, [found]), partial(self.give_back, found))
@@ -120,20 +125,23 @@ class QueueSource:
             raise ClientClosed(f"{self.segment} is not received from any more")
         works = self._place.works
         limit = self._place.around.limits.acks_per_request_max
-        outcomes = [self._consumer.acknowledge(*part, txn=txn) for part in parts(messages, limit)]
-        outcome = all_of(outcomes)
-        for each in messages:
-            works.acknowledge((self, each.id))
-        outcome.listen(lambda failure: self._settle(messages, failure is None))
-        return outcome
+        outcomes = []
+        for part in parts(messages, limit):
+            outcomes.append(self._consumer.acknowledge(*part, txn=txn))
+            for each in part:
+                works.acknowledge((self, each.id))
+            outcomes[-1].listen(partial(self._settle, part, txn))
+        return all_of(outcomes)
 
-    def _settle(self, messages: Sequence[Message], is_acknowledged: bool) -> None:
+    def _settle(self, messages: Sequence[Message], txn: Transaction | None, failure: BaseException | None) -> None:
         works = self._place.works
+        # Outside of a transaction all is acknowledged then but what others have been given: it is theirs.
+        is_done = failure is None or (isinstance(failure, AckTooLate) and txn is None)
         for each in messages:
-            if is_acknowledged:
+            if is_done:
                 works.forget((self, each.id))
             else:
-                works.not_acknowledged((self, each.id), each.redeliveries, self._place.now_s)
+                works.not_acknowledged((self, each.id), self._place.now_s)
         self._place.changed()
 
     def give_back(self, message: Message) -> None:
@@ -141,10 +149,13 @@ class QueueSource:
         self._place.works.give_back((self, message.id), message.redeliveries, self._place.now_s)
         self._place.changed()
 
-    def ask_again(self, ids: Sequence[MessageId]) -> None:
-        """These are to be delivered again now."""
-        if self._consumer is not None and not self._consumer.running.done():
-            self._consumer.ask_again(frozenset(ids))
+    def ask_again(self, due: Sequence[Due[WorkKey]]) -> None:
+        """These are to be delivered again now. What came over an earlier stream is on its way, or others have it."""
+        consumer = self._consumer
+        if consumer is not None and not consumer.running.done():
+            turn = self._turns_before + consumer.turn
+            found = [(id, came) for (_, id), came in due if came is not None and came.turn == turn]
+            consumer.ask_again([GivenBack(id, came.redeliveries, came.part) for id, came in found])
             self.announce()
 
     def announce(self) -> None:
@@ -174,6 +185,7 @@ class QueueSource:
             consumer = self._new_consumer()
             try:
                 await consumer.wait_opened()
+                self._turns_before += 0 if self._consumer is None else self._consumer.turn
                 self._consumer = consumer
                 self._attached()
                 self.announce()

@@ -7,9 +7,10 @@ any of them is not handed out.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from controller.client.consumers.redelivery import AT_ONCE, Agenda, RedeliveryBackoff
+from controller.client.values import Part
 
 K = TypeVar("K")
 
@@ -23,6 +24,24 @@ class State(Enum):
     IN_WORK = "in work"
     GIVEN_BACK = "given back"
     ACKNOWLEDGING = "acknowledging"
+
+
+class Came(NamedTuple):
+    """The delivery by which a message came."""
+
+    turn: int
+    """Of its segment's consumer: what came over an earlier stream comes again by itself."""
+    redeliveries: int
+    part: Part | None = None
+    """Of its entry, if it stands for more than itself."""
+
+
+class Due(NamedTuple, Generic[K]):
+    """A message that is to be asked for again."""
+
+    key: K
+    came: Came | None
+    """The last time, here or to nobody because the application had it; None: it is settled, as far as is known."""
 
 
 class Works(Generic[K]):
@@ -40,7 +59,7 @@ class Works(Generic[K]):
         self._overdue = overdue
         self._in_work_max = in_work_max
         self._states: dict[K, State] = {}
-        self._redeliveries: dict[K, int] = {}
+        self._came: dict[K, Came] = {}
         self._deadlines: Agenda[K] = Agenda()
         self._returns: Agenda[K] = Agenda()
 
@@ -61,10 +80,17 @@ class Works(Generic[K]):
         times = [each for each in (self._deadlines.next_s, self._returns.next_s) if each is not None]
         return min(times, default=None)
 
-    def begin(self, key: K, redeliveries: int, now_s: float) -> None:
+    def begin(self, key: K, came: Came, now_s: float) -> None:
         """The application gets it."""
+        self._came[key] = came
+        self._have(key, now_s)
+
+    def came_again(self, key: K, came: Came) -> None:
+        """A copy of it has come, and is not handed out."""
+        self._came[key] = came
+
+    def _have(self, key: K, now_s: float) -> None:
         self._states[key] = State.IN_WORK
-        self._redeliveries[key] = redeliveries
         if self._timeout_ms is not None:
             self._deadlines.put(key, now_s + self._timeout_ms / 1000)
 
@@ -78,30 +104,31 @@ class Works(Generic[K]):
         self._returns.drop(key)
         self._states[key] = State.ACKNOWLEDGING
 
-    def not_acknowledged(self, key: K, redeliveries: int, now_s: float) -> None:
+    def not_acknowledged(self, key: K, now_s: float) -> None:
         """It could not be acknowledged: the application has it as before."""
         if self._states.get(key) is State.ACKNOWLEDGING:
-            self.begin(key, redeliveries, now_s)
+            self._have(key, now_s)
 
     def forget(self, key: K) -> None:
         """It is nobody's business here any more."""
         self._deadlines.drop(key)
         self._returns.drop(key)
         self._states.pop(key, None)
-        self._redeliveries.pop(key, None)
+        self._came.pop(key, None)
 
     def clear(self) -> None:
         """Nothing that was handed out is of any interest any more."""
         for key in list(self._states):
             self.forget(key)
 
-    def due(self, now_s: float) -> list[K]:
+    def due(self, now_s: float) -> list[Due[K]]:
         """What is to be asked for again now; what took too long is given back first."""
         for key in self._deadlines.take(now_s):
-            self._refuse(key, now_s + self._overdue.delay_ms(self._redeliveries.get(key, 0)) / 1000)
-        found = self._returns.take(now_s)
-        for key in found:
-            self.forget(key)
+            came = self._came.get(key)
+            self._refuse(key, now_s + self._overdue.delay_ms(0 if came is None else came.redeliveries) / 1000)
+        found = [Due(key, self._came.get(key)) for key in self._returns.take(now_s)]
+        for each in found:
+            self.forget(each.key)
         return found
 
     def _refuse(self, key: K, due_s: float) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from controller.client.errors import InvalidRequest
-from controller.client.values import Message, MessageId, Received
+from controller.client.values import GivenBack, Message, MessageId, Received
 from controller.pb import broker_pb2 as pb
 from txn.model.position import Position
 
@@ -28,8 +28,8 @@ class Acknowledging:
     outcome: asyncio.Future[None]
     due_s: float
     """When it is given up, by the clock of the event loop."""
-    held_back: set[Position] = field(default_factory=set)
-    """Entries of which copies were held back: delivered again, if it fails."""
+    held_back: set[GivenBack] = field(default_factory=set)
+    """Copies that were held back on the present stream: delivered again, if it fails."""
 
 
 class Acks:
@@ -89,7 +89,9 @@ class Acks:
         self._know(ack)
 
     def interrupt(self) -> None:
-        """The stream is gone: what was sent and not answered is next."""
+        """The stream is gone: what was sent and not answered is next. What came over it comes again by itself."""
+        for each in self.unanswered():
+            each.held_back.clear()
         self._waiting.extendleft(reversed(self._sent.values()))
         self._sent.clear()
 

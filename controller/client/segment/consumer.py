@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from controller.client.caller import PASSING, Caller
@@ -30,7 +31,16 @@ from controller.client.segment.credits import Budget
 from controller.client.segment.inbox import Inbox
 from controller.client.segment.member import SegmentMember
 from controller.client.transaction import Transaction
-from controller.client.values import Message, MessageId, Received, Start, SubscriptionKind, bound_of, checked_most
+from controller.client.values import (
+    GivenBack,
+    Message,
+    MessageId,
+    Received,
+    Start,
+    SubscriptionKind,
+    bound_of,
+    checked_most,
+)
 from controller.pb import broker_pb2 as pb
 from metastore.coordination import Backoff
 from txn.model.position import Position
@@ -40,7 +50,7 @@ T = TypeVar("T")
 ACKS_PENDING_MAX = 10_000
 """Acknowledgements of one consumer that are not answered."""
 NACKS_PENDING_MAX = 100_000
-"""Entries that are given back and not sent yet."""
+"""Messages that are given back and not sent yet."""
 
 
 def _nothing() -> None:
@@ -68,10 +78,11 @@ class SegmentConsumer(SegmentMember):
         self.subscription = subscription
         self._limits = limits
         self._options = options
+        self._instance = 1 + caller.pace.random.getrandbits(63)
         self._inbox = Inbox(segment)
         self._acks = Acks()
         self._deadlines = Deadlines(self._acks.unanswered, self._give_up)
-        self._nacks: dict[Position, None] = {}
+        self._nacks: dict[GivenBack, None] = {}
         self._tell_arrived = arrived
         self._backoff = Backoff(caller.pace)
         self._must_pause = False
@@ -182,23 +193,23 @@ class SegmentConsumer(SegmentMember):
         return self._acknowledge([cumulative(message)], (), message.id, message.era, txn)
 
     def negative_acknowledge(self, *messages: Message) -> None:
-        """Gives these messages back: they are delivered again, here or to others, with the rest of their entries."""
+        """Gives these messages back: they are delivered again, here or to others. Where order is kept, with the rest of
+        their entries and all that is behind them."""
         self._check_acks(messages)
-        positions = {message.id.position for message in messages}
-        self._check_nacks(positions)
-        self._freeing(lambda: self._inbox.drop_entries(positions))
-        self._give_back(positions)
+        if not self._is_by_message:
+            self._freeing(lambda: self._inbox.drop_entries({message.id.position for message in messages}))
+        self.ask_again([GivenBack.of(message) for message in messages])
 
-    def ask_again(self, ids: Collection[MessageId]) -> None:
-        """The same, but that of their entries what waits here still waits; for whoever tells copies by himself."""
-        positions = {each.position for each in ids}
-        self._check_nacks(positions)
-        self._freeing(lambda: self._inbox.drop(ids))
-        self._give_back(positions)
+    def ask_again(self, messages: Collection[GivenBack]) -> None:
+        """The same of messages that came over the present stream."""
+        if len(self._nacks) + len(messages) > NACKS_PENDING_MAX:
+            raise ClientBusy(f"{len(self._nacks)} messages are given back and not sent yet (NACKS_PENDING_MAX)")
+        self._give_back(messages)
 
-    def _check_nacks(self, positions: Collection[Position]) -> None:
-        if len(self._nacks) + len(positions) > NACKS_PENDING_MAX:
-            raise ClientBusy(f"{len(self._nacks)} entries are given back and not sent yet (NACKS_PENDING_MAX)")
+    @property
+    def _is_by_message(self) -> bool:
+        """Whether messages are acknowledged one by one."""
+        return self._options.kind in (SubscriptionKind.SHARED, SubscriptionKind.KEY_SHARED)
 
     def _check_acks(self, messages: Sequence[Message | Received]) -> None:
         if self._ended is not None or self._is_closing:
@@ -234,14 +245,16 @@ class SegmentConsumer(SegmentMember):
         """Copies of what is being acknowledged are not handed out."""
         through = ack.through
         if through is None:
-            ack.held_back |= self._freeing(lambda: self._inbox.drop(ack.ids))
+            dropped = self._freeing(lambda: self._inbox.drop(ack.ids))
         else:
-            ack.held_back |= self._freeing(lambda: self._inbox.drop_through(through))
+            dropped = self._freeing(lambda: self._inbox.drop_through(through))
+        ack.held_back.update(map(GivenBack.of, dropped))
 
     def _ask_for_held_back(self, ack: Acknowledging) -> None:
-        """Copies of what was not acknowledged after all are to come again, and where an order is kept before anything
-        that lies behind them: it would be acknowledged with that, and nobody would have been given it."""
-        if ack.held_back and self._options.kind is not SubscriptionKind.SHARED:
+        """Copies of what was not acknowledged after all are to come again. Where everything up to somewhere is
+        acknowledged they come before anything that lies behind them: it would be acknowledged with that, and nobody
+        would have been given it."""
+        if ack.held_back and not self._is_by_message:
             self.renew()
         else:
             self._give_back(ack.held_back)
@@ -252,8 +265,8 @@ class SegmentConsumer(SegmentMember):
         timeout = f"within {self._caller.request_timeout_s:g} s"
         fail(ack.outcome, AckUnconfirmed(f"{what} was not answered {timeout}: {self._lane.trouble}"))
 
-    def _give_back(self, positions: Iterable[Position]) -> None:
-        self._nacks.update(dict.fromkeys(positions))
+    def _give_back(self, messages: Iterable[GivenBack]) -> None:
+        self._nacks.update(dict.fromkeys(messages))
         self._to_say.set()
 
     # -- the subscription
@@ -284,7 +297,7 @@ class SegmentConsumer(SegmentMember):
     # -- what goes over the lane
 
     def opening(self) -> pb.ConsumeRequest:
-        return pb.ConsumeRequest(open=self._options.opening(self.segment, self.subscription))
+        return pb.ConsumeRequest(open=self._options.opening(self.segment, self.subscription, self._instance))
 
     def begin(self, answer: pb.ConsumeResponse) -> int:
         if not answer.HasField("opened"):
@@ -336,10 +349,17 @@ class SegmentConsumer(SegmentMember):
         return self._is_closing and not len(self._acks)
 
     def _take_nacks(self) -> pb.NegativeAcknowledge:
-        nacks = list(self._nacks)[: self._limits.acks_per_request_max]
+        nacks = list(islice(self._nacks, self._limits.acks_per_request_max))
+        found: dict[tuple[Position, int], set[int]] = {}
         for each in nacks:
             del self._nacks[each]
-        return pb.NegativeAcknowledge(positions=[pb.Position(ledger=each.ledger, entry=each.entry) for each in nacks])
+            found.setdefault((each.id.position, each.redeliveries), set()).update(each.batch)
+        return pb.NegativeAcknowledge(
+            nacks=[
+                pb.Nack(position=pb.Position(ledger=at.ledger, entry=at.entry), batch=sorted(batch), redeliveries=times)
+                for (at, times), batch in found.items()
+            ]
+        )
 
     def _take_in(self, delivery: pb.Delivery) -> None:
         """An entry has come."""

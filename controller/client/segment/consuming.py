@@ -45,8 +45,8 @@ class SegmentConsumerOptions:
     replaces: bool = False
     """Whether consumers of an older division have to go."""
 
-    def opening(self, segment: str, subscription: str) -> pb.OpenConsumer:
-        """What a broker is told."""
+    def opening(self, segment: str, subscription: str, instance: int) -> pb.OpenConsumer:
+        """What a broker is told. By the instance it is the same consumer on all its streams."""
         assigned = None
         if self.assigned is not None:
             assigned = pb.Assigned(term=self.assigned.term, generation=self.assigned.generation)
@@ -59,4 +59,5 @@ class SegmentConsumerOptions:
             buckets=[pb.Bucket(start=each.start, end=each.end) for each in self.buckets],
             assigned=assigned,
             replaces=self.replaces,
+            instance=instance,
         )

@@ -38,12 +38,11 @@ class _Entry:
         messages = self._apart()
         return self._taken < len(messages) and messages[self._taken].id <= last
 
-    def drop(self, is_dropped: Callable[[Message], bool]) -> bool:
-        """Takes messages out; whether there were any."""
+    def drop(self, is_dropped: Callable[[Message], bool]) -> list[Message]:
+        """Takes messages out: these."""
         left = self._apart()[self._taken :]
-        kept = [message for message in left if not is_dropped(message)]
-        self._messages, self._taken = kept, 0
-        return len(kept) < len(left)
+        self._messages, self._taken = [message for message in left if not is_dropped(message)], 0
+        return [message for message in left if is_dropped(message)]
 
     @property
     def is_through(self) -> bool:
@@ -92,13 +91,13 @@ class Inbox:
                 self._forget(self._entries.popleft())
         return taken
 
-    def drop(self, ids: Collection[MessageId]) -> set[Position]:
-        """Takes these messages out: where they were."""
+    def drop(self, ids: Collection[MessageId]) -> list[Message]:
+        """Takes these messages out, as they came."""
         here = self._positions.keys() & {each.position for each in ids}
-        return self._drop(self._at(here), lambda message: message.id in ids) if here else here
+        return self._drop(self._at(here), lambda message: message.id in ids) if here else []
 
-    def drop_through(self, last: MessageId) -> set[Position]:
-        """Takes out everything up to a message: where it was."""
+    def drop_through(self, last: MessageId) -> list[Message]:
+        """Takes out everything up to a message, as it came."""
         concerned = (entry for entry in self._until(last.position) if entry.begins_by(last))
         return self._drop(concerned, lambda message: message.id <= last)
 
@@ -124,14 +123,14 @@ class Inbox:
             elif self._is_ascending:
                 return
 
-    def _drop(self, entries: Iterable[_Entry], is_dropped: Callable[[Message], bool]) -> set[Position]:
-        positions = {entry.position for entry in entries if entry.drop(is_dropped)}
-        if positions:
+    def _drop(self, entries: Iterable[_Entry], is_dropped: Callable[[Message], bool]) -> list[Message]:
+        dropped = [message for entry in entries for message in entry.drop(is_dropped)]
+        if dropped:
             for entry in self._entries:
                 if entry.is_through:
                     self._forget(entry)
             self._entries = deque(entry for entry in self._entries if not entry.is_through)
-        return positions
+        return dropped
 
     def _forget(self, entry: _Entry) -> None:
         self.size_bytes -= entry.size_bytes

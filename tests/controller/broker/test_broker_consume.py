@@ -58,6 +58,28 @@ def nack(*positions: pb.Position) -> pb.ConsumeRequest:
     return pb.ConsumeRequest(negative_acknowledge=pb.NegativeAcknowledge(positions=positions))
 
 
+def test_single_messages_are_given_back_by_their_delivery() -> None:
+    async def scenario(broker: Broker, client: WireClient) -> None:
+        await client.call("CreateSegment", segment="s")
+        producer = await client.produce("s")
+        await producer.say(pb.ProduceRequest(sends=pb.Sends(sends=[pb.Send(payload=b"abc", message_count=3)])))
+        await answers(producer, 1)
+        stream = await client.consume("s", kind=pb.SHARED)
+        (came,) = await deliveries(stream, 1)
+        nacks = [
+            pb.Nack(position=came.position, batch=[1], redeliveries=5),
+            pb.Nack(position=came.position, batch=[0, 2], redeliveries=came.redeliveries),
+        ]
+        await stream.say(pb.ConsumeRequest(negative_acknowledge=pb.NegativeAcknowledge(nacks=nacks)))
+        (again,) = await deliveries(stream, 1)
+        assert (again.redeliveries, again.acknowledged) == (came.redeliveries + 1, b"\x02")
+        nacks = [pb.Nack(position=came.position, batch=[100_000])]
+        await stream.say(pb.ConsumeRequest(negative_acknowledge=pb.NegativeAcknowledge(nacks=nacks)))
+        assert "BATCH_SIZE_MAX" in (await stream.refusal()).text
+
+    run(scenario)
+
+
 def test_nothing_is_delivered_beyond_the_permits() -> None:
     async def scenario(broker: Broker, client: WireClient) -> None:
         await prepared(client, "a", "b", "c", "d")

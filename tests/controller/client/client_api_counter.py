@@ -99,7 +99,7 @@ class Counter:
                 self.permits.append(request.permit.entries)
                 self.news.put_nowait(request.permit.entries)
             elif request.HasField("negative_acknowledge"):
-                self.given_back += [each.entry for each in request.negative_acknowledge.positions]
+                self.given_back += [each.position.entry for each in request.negative_acknowledge.nacks]
             else:
                 self.acknowledged.append(request.acknowledge)
                 if not self.is_silent:

@@ -71,7 +71,7 @@ class Stage:
     async def client(self, pace: Pace | None = None) -> Client:
         """A client of all brokers."""
         addresses = tuple(each.address for each in self.brokers)
-        used = pace or Pace(SystemClock(), random.Random(0))
+        used = pace or Pace(SystemClock(), random.Random(next(_numbers)))
         client = await connected(Settings(addresses), used)
         self._of_clients.push_async_callback(client.close)
         return client

@@ -10,7 +10,7 @@ from controller.client import Message, MessageId, Position
 from controller.client.consumers.deadletters import DeadLetters, addressed, is_dead_letter_topic
 from controller.client.consumers.messages import TopicMessage
 from controller.client.consumers.redelivery import AT_ONCE, DELAY_MS_MAX, Agenda, RedeliveryBackoff
-from controller.client.consumers.works import Works
+from controller.client.consumers.works import Came, Due, Works
 from controller.client.errors import InvalidRequest
 
 BACKOFF = RedeliveryBackoff(1_000, 8_000, 2.0)
@@ -33,49 +33,61 @@ def test_delays_that_cannot_be_are_refused(first: int, longest: int, factor: flo
 
 def test_given_back_is_due_when_its_time_has_come_and_not_before() -> None:
     works: Works[str] = Works(BACKOFF)
-    works.begin("a", 0, 100.0)
+    works.begin("a", Came(1, 0), 100.0)
     works.give_back("a", 0, 100.0)
     assert works.next_s == 101.0
     assert works.due(100.9) == []
     assert "a" in works, "a copy that comes earlier is not handed out"
-    assert works.due(101.0) == ["a"]
+    assert works.due(101.0) == [Due("a", Came(1, 0))]
     assert "a" not in works
     assert works.next_s is None
 
 
+def test_what_is_given_back_is_the_copy_that_came_last() -> None:
+    works: Works[str] = Works(BACKOFF)
+    works.begin("a", Came(1, 0), 100.0)
+    works.came_again("a", Came(2, 1))
+    works.acknowledge("a")
+    works.not_acknowledged("a", 100.0)
+    works.give_back("a", 0, 100.0)
+    assert works.due(101.0) == [Due("a", Came(2, 1))]
+    works.give_back("b", 0, 101.0)
+    assert works.due(102.0) == [Due("b", None)], "nobody knows by what it came"
+
+
 def test_what_takes_too_long_is_given_back_by_itself() -> None:
     works: Works[str] = Works(BACKOFF, timeout_ms=500, overdue=RedeliveryBackoff(100, 100))
-    works.begin("a", 3, 10.0)
-    works.begin("b", 0, 10.2)
+    works.begin("a", Came(1, 3), 10.0)
+    works.begin("b", Came(1, 0), 10.2)
     assert works.due(10.4) == []
     works.acknowledge("b")
     assert works.due(10.5) == [], "it waits as overdue messages do"
-    assert works.due(10.6) == ["a"]
+    assert works.due(10.6) == [Due("a", Came(1, 3))]
     assert works.next_s is None, "what is being acknowledged is not overdue"
 
 
 def test_what_takes_too_long_comes_at_once_where_nothing_else_is_said() -> None:
     works: Works[str] = Works(BACKOFF, timeout_ms=500)
-    works.begin("a", 3, 10.0)
-    assert works.due(10.5) == ["a"]
+    works.begin("a", Came(1, 3), 10.0)
+    assert works.due(10.5) == [Due("a", Came(1, 3))]
 
 
 def test_what_could_not_be_acknowledged_is_in_work_again() -> None:
     works: Works[str] = Works(BACKOFF, timeout_ms=500)
-    works.begin("a", 0, 10.0)
+    works.begin("a", Came(1, 0), 10.0)
     works.acknowledge("a")
-    works.not_acknowledged("a", 0, 20.0)
+    works.not_acknowledged("a", 20.0)
     assert works.next_s == 20.5
     works.forget("a")
-    works.not_acknowledged("a", 0, 30.0)
+    works.not_acknowledged("a", 30.0)
     assert "a" not in works, "it was settled otherwise"
 
 
 def test_no_more_is_in_work_than_the_limit() -> None:
     works: Works[str] = Works(BACKOFF, in_work_max=2)
-    works.begin("a", 0, 0.0)
+    works.begin("a", Came(1, 0), 0.0)
     seen = [works.room]
-    works.begin("b", 0, 0.0)
+    works.begin("b", Came(1, 0), 0.0)
     seen.append(works.room)
     works.forget("a")
     seen.append(works.room)

@@ -177,7 +177,7 @@ def test_of_a_batch_the_consumer_is_told_what_is_done() -> None:
         await subscription.acknowledge(part(batch, 2), other)
         assert subscription.stats.unacked == 4
         await abort(world, one)
-        assert [each.acknowledged for each in await take_all(consumer)] == [BatchBits(4, 0b0101)]
+        assert [each.acknowledged for each in await take_all(consumer)] == [BatchBits(4, 0b1101)]
         await subscription.acknowledge(part(batch, 1, 3), await begin(world, 3))
         assert subscription.stats.unacked == 0
         await commit(world, other)

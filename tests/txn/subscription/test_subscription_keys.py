@@ -38,7 +38,8 @@ from txn.segment.subscription import (
     Subscription,
     values,
 )
-from txn.segment.subscription.keys import GAP_ENTRIES_MAX, parts_of, spread
+from txn.segment.subscription.keys import parts_of, spread
+from txn.segment.subscription.ways import GAP_ENTRIES_MAX
 
 STARTS = (0, 0x4000, 0x8000, 0xC000)
 

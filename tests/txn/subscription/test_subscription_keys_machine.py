@@ -1,7 +1,8 @@
 """Key-shared consumers that come and go, refuse, acknowledge in transactions and without, beside a model.
 
 Every message is with one consumer at a time, the one that has its bucket; of each bucket all come in order; nothing is
-lost. Nobody is given what lies behind something that a transaction holds, but who has acknowledged that.
+lost. Nobody is given what lies behind something that a transaction holds, but who has acknowledged that. Nobody
+acknowledges what somebody else has, or had last, and who comes back by his name and instance is the same one.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from txn.model.ids import TxnId
 from txn.model.position import Position
 from txn.segment.cursor import Ack
 from txn.segment.entry import Entry, pack_hashes
-from txn.segment.subscription import Consumer, Delivery
+from txn.segment.subscription import AckTooLate, Consumer, Delivery
 from txn.segment.subscription.keys import spread
+from txn.segment.subscription.values import Identity
 
 T = TypeVar("T")
 Message = tuple[Position, int]
@@ -42,9 +44,16 @@ entries = st.lists(st.lists(st.integers(0, len(STARTS) - 1), min_size=1, max_siz
 class Member:
     """A consumer, and what it has been given and has not acknowledged or refused, in the order in which it came."""
 
-    def __init__(self, consumer: Consumer, name: str) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
-        self.name = name
+        self.name = consumer.name
+        identity = consumer.asking.identity
+        assert identity is not None
+        self.identity: Identity = identity
+        self.taken: set[Message] = set()
+        """What it may still show to somebody: what it was given on this stream, and has not acknowledged."""
+        self.owed: set[Message] = set()
+        """What it was given on this stream."""
         self.has: list[Message] = []
 
 
@@ -62,6 +71,11 @@ class KeysMachine(RuleBasedStateMachine):
         """Of what transactions hold."""
         self.late: set[Message] = set()
         """What somebody has had and did not acknowledge while he had it."""
+        self.had: dict[Identity, set[Message]] = {}
+        """Everything that anybody was ever given."""
+        self.had_last: dict[Message, Identity] = {}
+        """As the owner knows."""
+        self.gone: list[Identity] = []
         self.members: list[Member] = []
         self.begun = 0
         self.came = 0
@@ -123,10 +137,22 @@ class KeysMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.members) < CONSUMERS_MAX)
     @rule(name=st.sampled_from(["ä", "b", "c", "c"]), permits=st.sampled_from([1, 5, 1_000]))
     def join(self, name: str, permits: int) -> None:
+        self.came += 1
+        self._join((name, self.came), permits)
+
+    @precondition(lambda self: self.gone and len(self.members) < CONSUMERS_MAX)
+    @rule(data=st.data(), permits=st.sampled_from([1, 5, 1_000]))
+    def come_back(self, data: st.DataObject, permits: int) -> None:
+        identity = data.draw(st.sampled_from(self.gone))
+        self.gone.remove(identity)
+        self._join(identity, permits)
+
+    def _join(self, identity: Identity, permits: int) -> None:
         async def work() -> None:
-            consumer = self.subscription.attach(name, KEY_SHARED, starts=STARTS)
+            name, instance = identity
+            consumer = self.subscription.attach(name, KEY_SHARED, starts=STARTS, instance=instance)
             consumer.permit(permits)
-            self.members.append(Member(consumer, name))
+            self.members.append(Member(consumer))
             await settle()
 
         self.do(work())
@@ -136,6 +162,7 @@ class KeysMachine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         member = data.draw(st.sampled_from(self.members))
         self.members.remove(member)
+        self.gone.append(member.identity)
         self.late.update(member.has)
         self.do(member.consumer.close())
         self.do(settle())
@@ -143,8 +170,10 @@ class KeysMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         async def work() -> None:
+            self.gone += [member.identity for member in self.members]
             self.members.clear()
             self.acknowledged_by.clear()
+            self.had_last.clear()
             await self.owner.die()
             self.owner = await Owner.take(self.world)
             self.subscription = await self.owner.recover()
@@ -171,11 +200,15 @@ class KeysMachine(RuleBasedStateMachine):
             assert not any(message in held for held in self.held.values())
             assert not self._is_withheld(message, member), "behind what somebody else may have back"
             # It is nobody else's; and what this consumer has of the bucket behind it comes again after it.
-            assert not any(message in other.has for other in self.members if other is not member)
+            assert not any(message in other.taken for other in self.members if other is not member)
             others = [other for other in self.members if other is not member]
             assert not any(self.buckets[each] == bucket for other in others for each in other.has), "moved too soon"
             member.has = [each for each in member.has if self.buckets[each] != bucket or each < message]
         member.has += given
+        member.taken.update(given)
+        member.owed.update(given)
+        self.had.setdefault(member.identity, set()).update(given)
+        self.had_last.update(dict.fromkeys(given, member.identity))
 
     def _is_withheld(self, message: Message, member: Member) -> bool:
         """Whether somebody else has acknowledged something of its bucket, no later, in a transaction."""
@@ -208,6 +241,7 @@ class KeysMachine(RuleBasedStateMachine):
         finally:
             self.do(settle())
         member.has = [each for each in member.has if each not in own]
+        member.taken.difference_update(own)
         if txn_id is None:
             self.acknowledged.update(own)
         else:
@@ -232,12 +266,50 @@ class KeysMachine(RuleBasedStateMachine):
         has_it = [member for member in self.members if message in member.has]
         for member in has_it:
             member.has.remove(message)
+        for member in self.members:
+            member.taken.discard(message)  # an operator may take it away from who has it
         if txn_id is None:
             self.acknowledged.add(message)
         elif message not in self.held[txn_id]:
             self.held[txn_id].add(message)
             self.acknowledged_by.pop(message, None)
             self.acknowledged_by.update((message, member) for member in has_it)
+
+    @precondition(lambda self: any(self.had.get(member.identity) for member in self.members))
+    @rule(data=st.data())
+    def acknowledge_what_one_had(self, data: st.DataObject) -> None:
+        """It may be his still, or nobody's; what somebody else has been given since is not his to acknowledge."""
+        member = data.draw(st.sampled_from([each for each in self.members if self.had.get(each.identity)]))
+        message = data.draw(st.sampled_from(sorted(self.had[member.identity])))
+        position, index = message
+        txn_id = data.draw(st.sampled_from([None, *self.held]))
+        ack = Ack(position, batch=(index,), batch_size=self.sizes[position])
+        is_own = message in (self.held[txn_id] if txn_id is not None else self.acknowledged)
+        is_late = self.had_last.get(message, member.identity) != member.identity
+        try:
+            self.do(self.subscription.acknowledge([ack], txn_id, member.consumer))
+        except TxnConflict:
+            is_held = any(message in held for held in self.held.values())
+            assert is_held or message in self.acknowledged, "refused for nothing"
+            return
+        except AckTooLate:
+            assert is_late, "nobody else has it"
+            assert message not in self.acknowledged, "it is done with"
+            return
+        finally:
+            self.do(settle())
+        assert is_own or not is_late, "somebody else has it"
+        has_it = message in member.has
+        member.taken.discard(message)
+        if has_it:
+            member.has.remove(message)
+        if txn_id is None:
+            self.acknowledged.add(message)
+        elif not is_own:
+            self.held[txn_id].add(message)
+            self.acknowledged_by.pop(message, None)
+            if has_it:
+                self.acknowledged_by[message] = member
 
     @precondition(lambda self: any(member.has for member in self.members))
     @rule(data=st.data())
@@ -298,6 +370,7 @@ class KeysMachine(RuleBasedStateMachine):
             bucket = self.buckets[message]
             owner = self.members[places[bucket]]
             is_there = message in owner.has or self._is_withheld(message, owner)
+            is_there = is_there or any(self._stays(message, each) for each in self.members if each is not owner)
             assert is_there or bucket in waiting, f"{message} of bucket {bucket} is with nobody"
         for member in self.members:
             by_bucket: dict[int, list[Message]] = {}
@@ -305,6 +378,12 @@ class KeysMachine(RuleBasedStateMachine):
                 by_bucket.setdefault(self.buckets[each], []).append(each)
             for found in by_bucket.values():
                 assert found == sorted(found), "not in order"
+
+    def _stays(self, message: Message, member: Member) -> bool:
+        """Whether it is with who is owed something of its bucket, or has to wait for him."""
+        bucket = self.buckets[message]
+        owed = [each for each in member.owed - self.acknowledged if self.buckets[each] == bucket]
+        return bool(owed) and (message > max(owed) or message in member.has or self._is_withheld(message, member))
 
     def teardown(self) -> None:
         try:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from metastore.commandline import CommandError
+from metastore.files import sync_path
 
 DAY = "day"
 ADDITIONS = "_additions"
@@ -122,11 +123,11 @@ class Folder:
         draft, addition = self._additions / DRAFT, self._additions / name
         (draft / REPLACED).write_text(json.dumps([str(file.relative_to(self.path)) for file in replaced]))
         for file in draft.rglob("*"):
-            _sync(file)
-        _sync(draft)
+            sync_path(file)
+        sync_path(draft)
         with self._in_place():
             draft.rename(addition)
-            _sync(self._additions)
+            sync_path(self._additions)
             self._place(addition)
         for other in self._additions.glob(f"{kind}-*"):
             if other != addition:
@@ -146,14 +147,14 @@ class Folder:
                 file.replace(place)
                 folders.update(folder for folder in place.parents if folder.is_relative_to(self.path))
         for folder in folders:
-            _sync(folder)
+            sync_path(folder)
         replaced = addition / REPLACED
         if replaced.exists():
             files = [self.path / name for name in json.loads(replaced.read_text())]
             for file in files:
                 file.unlink(missing_ok=True)
             for folder in {file.parent for file in files}:
-                _sync(folder)
+                sync_path(folder)
             replaced.unlink()
         for left in addition.iterdir():
             shutil.rmtree(left)
@@ -166,11 +167,3 @@ class Folder:
 def files_in(folder: Path) -> list[Path]:
     """The files of Parquet in a folder."""
     return sorted(folder.glob("*.parquet"))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

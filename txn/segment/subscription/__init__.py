@@ -20,6 +20,7 @@ to whomever, however often consumers come and go, until its transaction aborts; 
     backlog        what is to be delivered, is delivered, comes again; what all kinds have in common
     entries        the same where an entry is with one consumer; turns: who gets it
     shares         the same where it is shared by keys, message by message; keys: who gets what
+    owed           what comes again to nobody but who has taken it; hands: who has taken what last
     withheld       what nobody else gets of a bucket until a transaction is decided
     delays         what waits for its time
     attached       who may be there beside whom; consumer: one of those
@@ -29,8 +30,10 @@ to whomever, however often consumers come and go, until its transaction aborts; 
     values         kinds, limits, what is delivered; errors: what is refused
 
 What it promises. No message whose acknowledgement was committed is delivered once a consumer that comes later asks, and
-none is lost whose transaction was aborted. Nobody polls: the dispatcher sleeps until it is woken. What a consumer, a
-transaction, a subscription can have under way is bounded, by names.
+none is lost whose transaction was aborted. Where several consumers share a segment, none acknowledges what another one
+has taken since: `AckTooLate`. So nobody takes a message from here, or out of what he has from here, after an
+acknowledgement of it was confirmed, as long as he hears when his stream ends. Nobody polls: the dispatcher sleeps until
+it is woken. What a consumer, a transaction, a subscription can have under way is bounded, by names.
 
 What it does not promise. A message may be delivered more than once before it is acknowledged: after a consumer went,
 was too slow, or the segment changed hands. How often it was delivered is counted by one owner, and forgotten by the
@@ -56,7 +59,15 @@ from txn.segment.subscription.errors import (
 from txn.segment.subscription.numbers import SubscriptionStats
 from txn.segment.subscription.reader import Reader
 from txn.segment.subscription.subscription import ACKS_AT_ONCE_MAX, Subscription, Surroundings
-from txn.segment.subscription.values import BUCKETS_MAX, Assigned, Delivery, InitialPosition, Readable, SubscriptionKind
+from txn.segment.subscription.values import (
+    BUCKETS_MAX,
+    Assigned,
+    Delivery,
+    InitialPosition,
+    Nack,
+    Readable,
+    SubscriptionKind,
+)
 
 __all__ = [
     "ACKS_AT_ONCE_MAX",
@@ -71,6 +82,7 @@ __all__ = [
     "Delivery",
     "EndOfSegment",
     "InitialPosition",
+    "Nack",
     "Readable",
     "Reader",
     "Subscription",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from txn.model.errors import TxnError
 from txn.model.ids import TxnId
@@ -16,10 +16,17 @@ from txn.segment.subscription.claims import Claims
 class AckCall:
     """One call of `acknowledge`: all of it is recorded, or the caller is told that it is not."""
 
-    def __init__(self, acks: Sequence[Ack], era: int | None = None) -> None:
+    def __init__(
+        self,
+        acks: Sequence[Ack],
+        era: int | None = None,
+        check: Callable[[Sequence[Ack]], None] = lambda acks: None,
+    ) -> None:
         self.acks = acks
         self.era = era
         """In which what it names was given; None: that is not known."""
+        self.check = check
+        """Raises why what is new to the transaction is not the caller's to acknowledge."""
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def succeed(self) -> None:

@@ -16,7 +16,7 @@ from txn.model.errors import TxnError
 from txn.model.position import Position
 from txn.segment.cursor import BatchBits
 from txn.segment.subscription.errors import ConsumerClosed
-from txn.segment.subscription.values import PERMITS_MAX, QUEUE_BYTES_MAX, Asking, Delivery
+from txn.segment.subscription.values import PERMITS_MAX, QUEUE_BYTES_MAX, Asking, Delivery, Nack
 
 
 class Source(Protocol):
@@ -31,7 +31,7 @@ class Source(Protocol):
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None: ...
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None: ...
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None: ...
 
     def detach(self, consumer: Consumer) -> None: ...
 
@@ -64,6 +64,10 @@ class Consumer:
         self._news = asyncio.Event()
         self._failure: TxnError | None = None
         self._has_ended = asyncio.Event()
+
+    def is_same(self, other: Consumer) -> bool:
+        """Whether they are one and the same, be it on two streams."""
+        return self is other or None is not self.asking.identity == other.asking.identity
 
     # -- for its owner
 
@@ -128,8 +132,12 @@ class Consumer:
 
         In an ordered subscription they come again with everything behind them.
         """
+        self.give_back(Nack(position) for position in positions)
+
+    def give_back(self, nacks: Iterable[Nack]) -> None:
+        """The same of single messages, by the deliveries by which they came."""
         self._check_running()
-        self._source.negative_acknowledge(self, positions)
+        self._source.negative_acknowledge(self, nacks)
 
     async def close(self) -> None:
         """Goes away; what it has not acknowledged is delivered to others, or to whoever comes next."""
@@ -190,6 +198,11 @@ class Consumer:
                 kept.append(left)
         self._queue = kept
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it gets nothing any more."""
+        return self._failure is not None
+
     def notice(self) -> None:
         """Something has changed that it may be waiting for."""
         self._news.set()
@@ -210,6 +223,12 @@ class Consumer:
     def _check_running(self) -> None:
         if self._failure is not None:
             raise self._failure.with_traceback(None)
+
+
+def given_bits(delivery: Delivery) -> int:
+    """Which messages of its entry a delivery is of."""
+    everything, mask = (1 << delivery.entry.message_count) - 1, delivery.acknowledged
+    return everything if mask is None else everything & ~mask.bits
 
 
 def without(delivery: Delivery, bits: int) -> Delivery | None:

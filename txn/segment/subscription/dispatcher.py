@@ -23,6 +23,7 @@ from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
 from txn.segment.subscription.entries import WholeEntries
 from txn.segment.subscription.errors import EndOfSegment
+from txn.segment.subscription.hands import acknowledged_bits, divided
 from txn.segment.subscription.keeper import CursorKeeper
 from txn.segment.subscription.keys import ByKey
 from txn.segment.subscription.pending import PendingAcks
@@ -33,6 +34,7 @@ from txn.segment.subscription.values import (
     REDELIVERIES_MAX,
     Asking,
     Delivery,
+    Nack,
     Readable,
     SubscriptionKind,
 )
@@ -109,9 +111,9 @@ class Dispatcher:
         self._way.detached(consumer)
         self.wake()
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
         """A consumer wants others, or itself, to have these again."""
-        self._way.negative_acknowledge(consumer, positions)
+        self._way.negative_acknowledge(consumer, nacks)
         self.wake()
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
@@ -121,6 +123,19 @@ class Dispatcher:
     def own_part(self, consumer: Consumer | None, ack: Ack, messages: int | None) -> Ack:
         """An acknowledgement of an entry as its consumer means it; see `ByKey.own_part`."""
         return self._by_key.own_part(consumer, ack, messages) if self._way is self._by_key else ack
+
+    def parted(self, acks: Iterable[Ack], consumer: Consumer | None) -> tuple[list[Ack], list[Ack]]:
+        """What of these a consumer may acknowledge, and what is in others' hands; None: whoever says so may."""
+        free: list[Ack] = []
+        late: list[Ack] = []
+        for ack in acks:
+            others = 0 if consumer is None else self._way.in_others_hands(ack.position, consumer)
+            if others:
+                others &= ~acknowledged_bits(self._keeper.state, ack.position)
+            own, foreign = divided(ack, others, self.backlog.messages_of(ack.position))
+            free += own
+            late += foreign
+        return free, late
 
     @property
     def shares_entries(self) -> bool:
@@ -155,7 +170,7 @@ class Dispatcher:
 
     def acknowledged(self) -> None:
         """Something was acknowledged, durably."""
-        if self._way.is_held_up or self._is_at_end:
+        if self._way.is_held_up or self._is_at_end or self._in_turn.backlog.again:
             self._wake.set()
 
     def _due(self, positions: Collection[Position]) -> None:

@@ -5,7 +5,8 @@ names. An entry may have messages for several consumers: each gets it, with a ma
 is looked into but the hashes that it bears; what bears none goes by the hash 0.
 
 When consumers come and go, buckets move. What the one before has of a bucket and has not acknowledged holds it back
-from the next one: so of each key the order is kept, as far as anybody works at what he was given. And what lies behind
+from the next one: so of each key the order is kept, as far as anybody works at what he was given. If it comes again
+meanwhile it comes to him (`owed`). And what lies behind
 something that an open transaction holds is given to nobody but who has acknowledged that: see `withheld`. An entry
 whose time has not come is held back, and overtaken. But where the consumers come by a division of a topic they are
 those of a stream, which keeps the order of keys whether they share the segment or one of them has it: no entry waits
@@ -19,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import merge
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from txn.model.position import Position
 from txn.segment.cursor import Ack, BatchBits
@@ -28,18 +29,16 @@ from txn.segment.errors import InvalidAck
 from txn.segment.log import LedgerLengths
 from txn.segment.subscription import values
 from txn.segment.subscription.claims import WHOLE
-from txn.segment.subscription.consumer import Consumer, without
+from txn.segment.subscription.consumer import Consumer, given_bits, without
 from txn.segment.subscription.shares import Shares
 from txn.segment.subscription.values import (
     READ_ENTRIES_MAX,
     UNACKED_SUBSCRIPTION_MAX,
     Delivery,
+    Nack,
     VisibleEntry,
 )
-from txn.segment.subscription.ways import Wanted, is_full, may_get
-
-GAP_ENTRIES_MAX = 64
-"""So many entries are read in vain rather than that what waits behind them is read by itself: that costs as much."""
+from txn.segment.subscription.ways import Wanted, is_full, may_get, read_together
 
 
 def spread(buckets: int, consumers: Sequence[tuple[str, int]]) -> list[int]:
@@ -72,12 +71,6 @@ def parts_of(entry: Entry, starts: Sequence[int]) -> dict[int, int]:
             bits = found[bucket] = bytearray((messages + 7) // 8)
         bits[index >> 3] |= 1 << (index & 7)
     return {bucket: int.from_bytes(bits, "little") for bucket, bits in found.items()}
-
-
-def _are_read_together(first: Position, last: Position, position: Position) -> bool:
-    """Whether what waits there is worth to be read with what waits from the first one to the last one."""
-    is_near = position.ledger == last.ledger and position.entry - last.entry <= GAP_ENTRIES_MAX
-    return is_near and position.entry - first.entry < READ_ENTRIES_MAX
 
 
 class ByKey:
@@ -113,6 +106,7 @@ class ByKey:
         if not self._consumers:
             self.backlog.withheld.clear()
             self.backlog.restart(self._mark())
+            self.backlog.owed.forget(consumer)
             return
         self.backlog.take_all_back_from(consumer)
         self._divide()
@@ -121,13 +115,11 @@ class ByKey:
         places = spread(len(self._starts), [(each.name, each.number) for each in self._consumers])
         self._owners = [self._consumers[place] for place in places]
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        self.backlog.take_back_from(consumer, positions)
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
+        self.backlog.take_back_from(consumer, nacks)
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
-        entry, masked = delivery.entry, delivery.acknowledged
-        everything = (1 << entry.message_count) - 1
-        wanted = everything if masked is None else everything & ~masked.bits
+        entry, wanted = delivery.entry, given_bits(delivery)
         got = self.backlog.take(delivery.position, consumer, wanted, lambda: parts_of(entry, self._starts))
         return delivery if got == wanted else without(delivery, wanted & ~got)
 
@@ -152,6 +144,9 @@ class ByKey:
         indexes = tuple(index for index in range(messages) if own >> index & 1)
         return Ack(ack.position, batch=indexes, batch_size=messages)
 
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        return self.backlog.in_others_hands(position, consumer)
+
     # -- what to read
 
     def wanted(self) -> Wanted | None:
@@ -161,7 +156,7 @@ class ByKey:
             return None
         again = self._next_waiting(room)
         if again:
-            return Wanted(again[0], again[-1].entry - again[0].entry + 1, True, backlog.epoch, frozenset(again))
+            return Wanted.again(again, backlog.epoch)
         if backlog.waiting >= values.WAITING_MAX or backlog.delays.is_full:
             return None
         backlog.read_at = max(self._lengths().ceiling(backlog.read_at), self._mark())
@@ -171,7 +166,8 @@ class ByKey:
         """How many entries somebody could get now, as far as permits tell."""
         backlog = self.backlog
         is_too_much = backlog.unacked >= UNACKED_SUBSCRIPTION_MAX
-        is_moving = any(self._owners[bucket] is not holder for bucket, holder in backlog.holders.items())
+        holders = chain(backlog.holders.items(), backlog.owed.consumers.items())
+        is_moving = any(self._owners[bucket] is not holder for bucket, holder in holders)
         self.is_held_up = is_too_much or is_moving or any(map(is_full, self._consumers))
         if is_too_much:
             return 0
@@ -181,19 +177,22 @@ class ByKey:
         """The first of what waits and somebody may have, in order: so many at most, and near enough for one read."""
         backlog = self.backlog
         lines = (takewhile(partial(self._is_open, bucket), line) for bucket, line in backlog.lines.items())
-        found: list[Position] = []
-        for position in merge(backlog.unknown, *lines):
-            if found and (len(found) == room or not _are_read_together(found[0], found[-1], position)):
-                break
-            if not found or position != found[-1]:
-                found.append(position)
-        return found
+        return read_together(merge(backlog.unknown, *lines), room)
 
     def _is_open(self, bucket: int, position: Position) -> bool:
-        """Whether the owner of a bucket can be given what is there of it."""
-        owner, backlog = self._owners[bucket], self.backlog
-        is_with_others = backlog.holders.get(bucket, owner) is not owner
-        return may_get(owner) and not is_with_others and not backlog.is_withheld(bucket, position, owner)
+        """Whether who is to have what is there of a bucket can be given it."""
+        to = self._to(bucket, position)
+        return to is not None and may_get(to) and not self.backlog.is_withheld(bucket, position, to)
+
+    def _to(self, bucket: int, position: Position) -> Consumer | None:
+        """Who is to have what is there of a bucket: its owner, when others are done with it; or who is owed it, and all
+        before that. None: nobody yet."""
+        owner, owed = self._owners[bucket], self.backlog.owed
+        creditor = owed.consumers.get(bucket)
+        if owed.reaches(bucket, position):
+            return creditor
+        holders = (self.backlog.holders.get(bucket), creditor)
+        return owner if all(each is None or each is owner for each in holders) else None
 
     # -- giving
 
@@ -240,18 +239,18 @@ class ByKey:
         redeliveries = backlog.redeliveries(position)
         for bucket, bits in parts.items():
             left = bits if held is None or bucket not in held.shares else bits & ~held.shares[bucket].bits
-            owner = self._taker(bucket, position, len(entry.payload)) if left else None
-            if owner is not None:
-                given[owner] = given.get(owner, 0) | left
-                backlog.give(position, messages, bucket, owner, left)
-            if left and owner is None:
+            taker = self._taker(bucket, position, len(entry.payload)) if left else None
+            if taker is not None:
+                given[taker] = given.get(taker, 0) | left
+                backlog.give(position, messages, bucket, taker, left)
+            if left and taker is None:
                 backlog.wait(bucket, position)
             else:
                 backlog.stop_waiting(bucket, position)
         everything = (1 << messages) - 1
-        for owner, bits in given.items():
+        for taker, bits in given.items():
             mask = None if bits == everything else BatchBits(messages, everything & ~bits)
-            owner.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
+            taker.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
 
     def _come_before_newer(self, position: Position, parts: dict[int, int]) -> None:
         """What comes again was given before: so what is newer of its buckets, and outstanding, comes behind it."""
@@ -266,5 +265,5 @@ class ByKey:
         backlog = self.backlog
         if backlog.unacked >= UNACKED_SUBSCRIPTION_MAX or not backlog.is_first(bucket, position):
             return None
-        owner = self._owners[bucket]
-        return owner if self._is_open(bucket, position) and owner.fits(size) else None
+        to = self._to(bucket, position)
+        return to if to is not None and self._is_open(bucket, position) and to.fits(size) else None

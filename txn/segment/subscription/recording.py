@@ -53,6 +53,7 @@ class AckRecorder:
     def hold(self, acking: Acking, call: AckCall) -> None:
         """Takes hold of what a call is about. TxnConflict and others if it cannot: then nothing was changed."""
         new = self._pending.judge(acking.txn_id, call.acks, self._keeper.state, self._keeper.weight, call.era)
+        call.check(new)
         self._pending.hold(acking.txn_id, new, acking.recorded)
 
     async def record(self, acking: Acking, version_id: int) -> None:

@@ -81,14 +81,20 @@ class AckingTransactions:
 
     # -- acknowledging
 
-    async def acknowledge(self, txn_id: TxnId, acks: Sequence[Ack], era: int | None = None) -> None:
-        """Acknowledges in a transaction; it is recorded when this returns."""
+    async def acknowledge(
+        self,
+        txn_id: TxnId,
+        acks: Sequence[Ack],
+        era: int | None = None,
+        check: Callable[[Sequence[Ack]], None] = lambda acks: None,
+    ) -> None:
+        """Acknowledges in a transaction; it is recorded when this returns. `check` judges what is new to it."""
         self._check_running()
         acking = self._acking(txn_id)
         acking.visitors += 1
         try:
             await looked(acking.followed)
-            call = AckCall(acks, era)
+            call = AckCall(acks, era, check)
             version_id = await self.undisputed(lambda: self._hold(acking, call))
             if not unrecorded(acking, [call]):
                 return

@@ -2,7 +2,7 @@
 
 The messages of an entry are told apart by their *buckets*. What of an entry is in one bucket is a *share*: it is given
 to one consumer, acknowledged, and comes again as a whole. All shares of a bucket that are outstanding are with the same
-consumer, the bucket's *holder*.
+consumer, the bucket's *holder*; and it comes again to him what he has taken: see `owed`.
 
 Shares that were read and cannot be given wait in the line of their bucket, in order; and nothing of a bucket is given
 while something older waits in its line. So of each bucket everything is given in its order. What comes again comes with
@@ -29,7 +29,10 @@ from txn.segment.subscription.backlog import Backlog
 from txn.segment.subscription.claims import Claims
 from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.delays import Delays
+from txn.segment.subscription.hands import LastHands, acknowledged_bits
+from txn.segment.subscription.owed import Owed
 from txn.segment.subscription.pending import PendingAcks, covers
+from txn.segment.subscription.values import Nack
 from txn.segment.subscription.withheld import Withheld
 
 
@@ -85,6 +88,8 @@ class Shares(Backlog):
         self._untaken: dict[Position, int] = {}
         """Messages that wait for the consumers that they were given to."""
         self.withheld = Withheld()
+        self._last_hands = LastHands(redeliveries_max)
+        self.owed = Owed()
 
     @property
     def to_redeliver(self) -> int:
@@ -183,9 +188,20 @@ class Shares(Backlog):
         got = bits & entry.bits_of(consumer) & self._untaken.get(position, 0) & ~claimed
         if got:
             self._note_taken(position, got)
+            self._last_hands.taken(position, got)
         else:
             self.acknowledged(position)
         return got
+
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        """Which messages of an entry are not this consumer's to acknowledge: somebody else has taken them, or had them
+        last. What waits for somebody to take it he will not get any more."""
+        found = self._last_hands.of_others(position, consumer)
+        entry = self.outstanding.get(position)
+        if entry is not None:
+            others = sum(each.bits for each in entry.shares.values() if not each.consumer.is_same(consumer))
+            found |= others & ~self._untaken.get(position, 0)
+        return found
 
     def _note_taken(self, position: Position, bits: int) -> None:
         left = self._untaken.get(position, 0) & ~bits
@@ -209,6 +225,14 @@ class Shares(Backlog):
         share.consumer.unacked -= share.messages
         return share
 
+    def _let_go(self, position: Position, bucket: int) -> Share:
+        """A share is with nobody now. Who had it last is remembered, for as long as it may come again."""
+        taken = self.outstanding[position].shares[bucket].bits & ~self._untaken.get(position, 0)
+        share = self._take(position, bucket)
+        free = ~acknowledged_bits(self._cursor(), position)
+        self._last_hands.note(position, share.consumer, taken & free)
+        return share
+
     def _note_held_of(self, position: Position, bucket: int, share: Share) -> None:
         """What transactions hold of a share was its consumer's, if that has taken it."""
         held = share.bits & self._pending.share_alone(position).bits
@@ -220,19 +244,32 @@ class Shares(Backlog):
 
     def acknowledged(self, position: Position) -> None:
         entry = self.outstanding.get(position)
+        done = acknowledged_bits(self._cursor(), position)
+        self._last_hands.taken(position, done)
+        self.owed.acknowledged(position, done)
         if entry is None:
             return
         claimed = self.claimed(position, entry.messages).bits
         for bucket, share in entry.shares.items():
             self._note_held_of(position, bucket, share)
         for bucket in [bucket for bucket, share in entry.shares.items() if not share.bits & ~claimed]:
-            self._take(position, bucket)
+            self._let_go(position, bucket)
         if claimed & (1 << entry.messages) - 1 == (1 << entry.messages) - 1:
             self._counts.pop(position, None)
 
     def acknowledged_up_to(self, position: Position) -> None:
         for each in [each for each in self.outstanding if each <= position]:
             self.acknowledged(each)
+        self.owed.forget_before(self._cursor().mark)
+
+    def _take_back(self, position: Position, bucket: int) -> Share:
+        """A share comes again: to who has taken it, for as long as he is there."""
+        share = self._let_go(position, bucket)
+        taken = share.bits & self._last_hands.of(position, share.consumer)
+        if taken:
+            self.owed.add(bucket, position, share.consumer, taken)
+        self._remember(position, share.redeliveries + 1)
+        return share
 
     def take_back(self, since: Mapping[int, Position]) -> None:
         """Of these buckets everything that is outstanding comes again, from those positions on."""
@@ -240,27 +277,27 @@ class Shares(Backlog):
         for bucket, first in since.items():
             held = self._held.get(bucket)
             for position in list(held.irange(first)) if held is not None else ():
-                share = self._take(position, bucket)
-                self._remember(position, share.redeliveries + 1)
+                share = self._take_back(position, bucket)
                 self.wait(bucket, position)
                 of_consumer = lost.setdefault(share.consumer, {})
                 of_consumer[position] = of_consumer.get(position, 0) | share.bits
         for consumer, messages in lost.items():
             consumer.withdraw_messages(messages)
 
-    def take_back_from(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """What a consumer has of these comes again."""
+    def take_back_from(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
+        """What a consumer has of these comes again: to him, whichever delivery he means."""
         since: dict[int, Position] = {}
-        for position in positions:
+        for position, bits, _ in nacks:
             entry = self.outstanding.get(position)
             for bucket, share in entry.shares.items() if entry is not None else ():
-                if share.consumer is consumer:
+                if share.consumer is consumer and share.bits & bits:
                     since[bucket] = min(position, since.get(bucket, position))
         self.take_back(since)
 
     def take_all_back_from(self, consumer: Consumer) -> None:
         """A consumer goes: all that it has comes again."""
         self.take_back({bucket: START for bucket, holder in self.holders.items() if holder is consumer})
+        self.owed.forget(consumer)
 
     def give_back(self, claims: Claims, *, was_aborted: bool) -> None:
         cursor = self._cursor()
@@ -293,12 +330,13 @@ class Shares(Backlog):
             consumer.withdraw(START)
         for at, entry in list(self.outstanding.items()):
             for bucket in list(entry.shares):
-                self._remember(at, self._take(at, bucket).redeliveries + 1)
+                self._take_back(at, bucket)
         self.lines.clear()
         self.waiting = 0
         self.unknown.clear()
         self.delays.clear()
         self.withheld.forget_before(position)
+        self.owed.forget_before(position)
         self._reached = max(self._reached, self.read_at)
         self.read_at = position
         self.epoch += 1
@@ -308,6 +346,7 @@ class Shares(Backlog):
             for position in list(self.lines[bucket].irange(maximum=oldest, inclusive=(True, False))):
                 self.stop_waiting(bucket, position)
         del self.unknown[: self.unknown.bisect_left(oldest)]
+        self.owed.forget_before(oldest)
         if self.read_at < oldest:
             self.read_to(oldest)
 

@@ -24,6 +24,7 @@ from txn.segment.subscription.consumer import Consumer
 from txn.segment.subscription.cursor_record import DELETING, is_deleting
 from txn.segment.subscription.dispatcher import Dispatcher
 from txn.segment.subscription.errors import SubscriptionClosed, SubscriptionDeleted
+from txn.segment.subscription.hands import too_late
 from txn.segment.subscription.keeper import CursorKeeper, told
 from txn.segment.subscription.numbers import SubscriptionStats, unacknowledged
 from txn.segment.subscription.pending import PendingAcks, check_fits
@@ -194,12 +195,14 @@ class Subscription:
         starts: Sequence[int] = (0,),
         assigned: Assigned | None = None,
         replaces: bool = False,
+        instance: int = 0,
     ) -> Consumer:
         """Another consumer. ConsumerBusy if those that are there do not allow it; ConsumerReplaced if it comes by an
-        older division of the topic than is known. In a key-shared subscription buckets begin at `starts`.
+        older division of the topic than is known. In a key-shared subscription buckets begin at `starts`. By its
+        `instance` a consumer is the same on another stream.
         """
         self._check_running()
-        return self._dispatcher.attach(Asking(consumer, kind, tuple(starts), assigned, replaces))
+        return self._dispatcher.attach(Asking(consumer, kind, tuple(starts), assigned, replaces, instance))
 
     async def acknowledge(
         self,
@@ -214,6 +217,9 @@ class Subscription:
         what he has had names the messages, for it may have come to others meanwhile. A cumulative
         acknowledgement says in which `era` what it names was given: AckTooLate if that is over, see `pending`.
 
+        What another consumer of a key-shared subscription has, or had last, is left out: AckTooLate when all else is
+        acknowledged. In a transaction nothing is acknowledged then. `consumer` is None where nobody received anything.
+
         TxnConflict if somebody else holds one of the messages, or has acknowledged it in the case of a transaction; see
         `pending`. InvalidAck for what is no entry, is not readable yet, or for messages that a batch does not have. In
         a shared subscription nothing is acknowledged cumulatively, for that would take from others what they have.
@@ -226,15 +232,32 @@ class Subscription:
         if self._dispatcher.shares_entries:
             acks = [await self._own_part(consumer, ack) for ack in acks]
         await self._check_forms(acks)
-        acks = [_in_short(ack) for ack in acks]
         self._check_running()
         if txn_id is not None:
-            await self._transactions.acknowledge(txn_id, tuple(acks), era)
+            in_short = tuple(_in_short(ack) for ack in acks)
+            await self._transactions.acknowledge(txn_id, in_short, era, lambda new: self._check_hands(new, consumer))
             return
+        free, late = await self._transactions.undisputed(lambda: self._judged(acks, consumer, era))
+        if free:
+            await self._keeper.acknowledge(tuple(free))
+            self._acknowledged(free)
+        if late:
+            raise too_late(self.name, late)
+
+    def _judged(
+        self, acks: Sequence[Ack], consumer: Consumer | None, era: int | None
+    ) -> tuple[list[Ack], list[Ack]]:
+        """Of acknowledgements outside of transactions what may be carried out now, and what comes too late."""
+        free, late = self._dispatcher.parted(acks, consumer)
+        free = [_in_short(ack) for ack in free]
         if self._pending or era not in (None, self._keeper.era):
-            await self._transactions.undisputed(lambda: self._pending.judge_plain(acks, self._keeper.state, era))
-        await self._keeper.acknowledge(tuple(acks))
-        self._acknowledged(acks)
+            self._pending.judge_plain(free, self._keeper.state, era)
+        return free, late
+
+    def _check_hands(self, acks: Sequence[Ack], consumer: Consumer | None) -> None:
+        _, late = self._dispatcher.parted(acks, consumer)
+        if late:
+            raise too_late(self.name, late)
 
     async def _check_forms(self, acks: Sequence[Ack]) -> None:
         """That nothing is cumulative in a shared subscription, and that batches are as large as they are said to be."""

@@ -11,18 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from txn.model.position import Position
+from txn.segment.cursor import BatchBits
+from txn.segment.entry import Entry
 from txn.segment.log import LedgerLengths
 from txn.segment.subscription.claims import WHOLE
-from txn.segment.subscription.consumer import Consumer
+from txn.segment.subscription.consumer import Consumer, given_bits, without
 from txn.segment.subscription.entries import WholeEntries
 from txn.segment.subscription.values import (
     READ_ENTRIES_MAX,
     UNACKED_SUBSCRIPTION_MAX,
     Delivery,
+    Nack,
     SubscriptionKind,
     VisibleEntry,
 )
-from txn.segment.subscription.ways import Wanted, is_full, may_get
+from txn.segment.subscription.ways import Wanted, is_full, may_get, read_together
 
 
 class InTurn:
@@ -63,21 +66,22 @@ class InTurn:
             self._consumers[0].is_active = True
             self._consumers[0].notice()
 
-    def negative_acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def negative_acknowledge(self, consumer: Consumer, nacks: Iterable[Nack]) -> None:
+        if not self.backlog.is_ordered:
+            for nack in nacks:
+                self.backlog.take_back(consumer, nack)
+            return
         own = self.backlog.outstanding
+        positions = {each.position for each in nacks}
         self.backlog.come_again({each for each in positions if each in own and own[each].consumer is consumer})
 
     def current(self, consumer: Consumer, delivery: Delivery) -> Delivery | None:
-        position = delivery.position
-        found = self.backlog.outstanding.get(position)
-        if found is None or found.consumer is not consumer or found.redeliveries != delivery.redeliveries:
-            return None
-        share = self.backlog.claimed(position, found.messages)
-        if share == WHOLE:
-            # Somebody acknowledges it just now; should that fail, it comes again because nobody has it.
-            self.backlog.acknowledged(position)
-            return None
-        return delivery._replace(acknowledged=share) if share.bits else delivery
+        wanted = given_bits(delivery)
+        got = self.backlog.take(delivery.position, consumer, wanted, delivery.redeliveries)
+        return delivery if got == wanted else without(delivery, wanted & ~got)
+
+    def in_others_hands(self, position: Position, consumer: Consumer) -> int:
+        return self.backlog.in_others_hands(position, consumer)
 
     def _of(self, consumer: Consumer) -> list[Position]:
         return [at for at, outstanding in self.backlog.outstanding.items() if outstanding.consumer is consumer]
@@ -88,6 +92,9 @@ class InTurn:
         room, backlog = self._room(), self.backlog
         if room <= 0:
             return None
+        for consumer, returned in backlog.returned.items():
+            if may_get(consumer):
+                return Wanted.again(read_together(returned, min(room, consumer.permits)), backlog.epoch)
         again = backlog.again
         if not again:
             if backlog.delays.is_full:
@@ -120,7 +127,9 @@ class InTurn:
     ) -> None:
         if wanted.epoch != self.backlog.epoch:
             return  # something is to come again, from before what was read
-        if wanted.is_again:
+        if wanted.only is not None:
+            self._hand_back(read, visible)
+        elif wanted.is_again:
             self._hand_out_again(read, visible)
         else:
             undelivered = self._give(visible, self._holds_back)
@@ -133,6 +142,26 @@ class InTurn:
         undelivered = self._give([each for each in visible if each.position in again], False)
         kept = {each.position for each in undelivered}
         again.difference_update(position for position in read if position not in kept)
+
+    def _hand_back(self, read: Sequence[Position], visible: Sequence[VisibleEntry]) -> None:
+        """Gives what has come back to who has the rest of its entry."""
+        backlog = self.backlog
+        entries = {each.position: each.entry for each in visible}
+        for position in read:
+            found, entry = backlog.outstanding.get(position), entries.get(position)
+            if found is None:
+                continue
+            bits = 0 if entry is None else backlog.left_of(position, found.messages)
+            if entry is None or not bits:
+                backlog.not_returned(position, found.consumer)
+            elif may_get(found.consumer) and found.consumer.fits(len(entry.payload)):
+                self._hand(found.consumer, position, entry, bits)
+
+    def _hand(self, consumer: Consumer, position: Position, entry: Entry, bits: int) -> None:
+        backlog, everything = self.backlog, (1 << entry.message_count) - 1
+        redeliveries = backlog.deliver(position, consumer, entry.message_count, bits)
+        mask = None if bits == everything else BatchBits(entry.message_count, everything & ~bits)
+        consumer.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
 
     def _give(self, visible: Sequence[VisibleEntry], holds_back: bool) -> Sequence[VisibleEntry]:
         """Gives entries to consumers; those for which nobody has room."""
@@ -157,10 +186,7 @@ class InTurn:
             consumer = self._next_consumer(len(entry.payload))
             if consumer is None:
                 return visible[place:]
-            backlog.deliver(position, consumer, entry.message_count)
-            redeliveries = backlog.outstanding[position].redeliveries
-            mask = share if share.bits else None
-            consumer.give(Delivery(position, entry, redeliveries, mask, backlog.epoch, backlog.era))
+            self._hand(consumer, position, entry, backlog.left_of(position, entry.message_count))
         return ()
 
     def _next_consumer(self, size: int) -> Consumer | None:

@@ -37,6 +37,10 @@ READ_ENTRIES_MAX = 1_000
 READ_BYTES_MAX = 4 << 20
 
 
+Identity = tuple[str, int]
+"""Of a consumer, on all its streams."""
+
+
 class SubscriptionKind(Enum):
     """Who gets what, among the consumers of a subscription."""
 
@@ -74,6 +78,8 @@ class Asking:
     """None: nobody divides anything here."""
     replaces: bool = False
     """Whether consumers of an older division that are in the way are ended."""
+    instance: int = 0
+    """By which, and by its name, it is the same on another stream; 0: it is another one on each."""
 
     def __post_init__(self) -> None:
         starts = self.starts
@@ -81,6 +87,12 @@ class Asking:
             raise ValueError(f"{len(starts)} buckets: 1 to {BUCKETS_MAX} (BUCKETS_MAX)")
         if starts[0] != 0 or any(one >= other for one, other in pairwise(starts)):
             raise ValueError(f"buckets that begin at {starts[:8]}: from 0 on, each behind the one before")
+
+
+    @property
+    def identity(self) -> Identity | None:
+        """By which it is the same on another stream; None: it is another one on each."""
+        return (self.name, self.instance) if self.instance else None
 
 
 class InitialPosition(Enum):
@@ -106,6 +118,16 @@ class Delivery(NamedTuple):
     """Grows when an ordered subscription goes back: of the same consumer, what has an older one comes again."""
     era: int
     """Of the cursor; a cumulative acknowledgement of this says it."""
+
+
+class Nack(NamedTuple):
+    """Messages of an entry that a consumer gives back."""
+
+    position: Position
+    bits: int = -1
+    """Which: bit 0 is the first. -1: all that it has."""
+    redeliveries: int | None = None
+    """Of the delivery by which they came: what has come by another one it keeps. None: however they came."""
 
 
 class VisibleEntry(Protocol):
