@@ -82,6 +82,20 @@ def test_an_entry_in_the_index_of_another_kind_is_found(spark: SparkSession, tmp
     assert audit(spark, url, as_of_ms) == expected
 
 
+def test_an_unreadable_aborted_transaction_is_found_where_nothing_else_is(spark: SparkSession, tmp_path: Path) -> None:
+    key = ""
+
+    async def work(planter: Planter) -> None:
+        nonlocal key
+        await planter.plant_segments()
+        segment = planter.segment(0)
+        key = f"{paths.aborted_path(segment)}/nobody"
+        await planter.store.put(key, b"{}", partition_key=segment)
+
+    url, as_of_ms = plant(tmp_path / "store", work)
+    assert audit(spark, url, as_of_ms) == {Expected("unreadable-record", key=key)}
+
+
 def lose_record(folder: Path, key: str) -> None:
     """Takes a record out of a store that nobody serves, and leaves its index entries, as no store should."""
     _, (namespace,) = read_manifest(folder)

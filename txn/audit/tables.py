@@ -8,7 +8,8 @@
     cursors         one row for each subscription, beside its segment
 
 Operations are by far the most records. They are read once and added up where they are: of our own records while they
-are read, so that Spark has about as many rows as there are participants.
+are read, and put beside their headers, so that Spark has about as many rows as there are participants, and joins only
+those that may not have met.
 """
 
 from __future__ import annotations
@@ -183,11 +184,14 @@ class Tables:
 
     @cached_property
     def _loose_ids(self) -> tuple[DataFrame, int] | None:
-        """Transactions of which records may lie in several places, and how many; None if there are none."""
+        """Transactions of which records may lie in several places, and how many; None if there are none.
+
+        One of them is null if segments skip what cannot be read.
+        """
         together = self.together
         assert together is not None
         ids = together.where("is_loose").select("txn_id").unionByName(self._aborted_kept.select("txn_id"))
-        found = self.keep(ids.where("txn_id IS NOT NULL").distinct())
+        found = self.keep(ids.distinct())
         count = found.count()
         return (found, count) if count else None
 

@@ -113,9 +113,9 @@ def _actual_sums(tables: Tables) -> DataFrame:
         headers = _actual(tables, OF_HEADERS).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
         index = F.concat_ws(":", "index", "secondary_key").alias("index")
         return headers.unionByName(_actual(tables, OF_OPERATIONS).groupBy(index).agg(*_sums(F.xxhash64("key"))))
-    sums = tables.source.read(view, ("index", "secondary_key", "entries", "keys_hash"))
+    sums = tables.source.read(view, ("index", "found_by", "entries", "keys_hash"))
     names = F.create_map(*(F.lit(each) for pair in tables.dialect.indexes.items() for each in reversed(pair)))
-    index = F.concat_ws(":", names[col("index")], "secondary_key").alias("index")
+    index = F.concat_ws(":", names[col("index")], "found_by").alias("index")
     return sums.groupBy(index).agg(F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
 
 

@@ -10,6 +10,8 @@ it is not certain that this comes to the same it asks that code.
     headers       `headers`
     operations    `ops`; `laid`, those that are not JSON, by `letters`
     outcomes      `applied`, `aborted`
+    parts         `transaction_parts`: these put together; `fragments`, what they add up to, `meeting`, with headers
+    sums          `entry_sums`: entries of indexes, added up, by `hashing`
     segments      `segments`, `segment_state`, `cursors`, `numbers`
     pulsar        the same of an Apache Pulsar 5, and `pulsar_events`, `pulsar_watermarks`,
                 `pulsar_participants`

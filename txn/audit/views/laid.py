@@ -51,30 +51,41 @@ def laid_operations(records: Records) -> Swift | None:
     )
     sequences, txn_ids, is_key = _keys(records, letters)
     is_sound &= is_key
-    at, texts = starts + layout.HEAD.size, []
-    for length in (segment_bytes, subscription_bytes, broker_bytes):
+    segments_at = starts + layout.HEAD.size
+    subscriptions_at = segments_at + segment_bytes
+    brokers_at = subscriptions_at + subscription_bytes
+    is_sound &= letters.begins_letter(subscriptions_at) & letters.begins_letter(brokers_at)
+
+    def cut(at: Numbers, length: Numbers) -> Array:
         # Pieces must follow each other: of a record that is not sound it is an empty one.
-        piece = records.cut(numpy.where(is_sound, at, starts), numpy.where(is_sound, length, 0))
-        try:
-            texts.append(piece.cast(TEXT))
-        except pyarrow.ArrowInvalid:
-            return None
-        at = at + length
-    segments, subscriptions, brokers = texts
+        return records.cut(numpy.where(is_sound, at, starts), numpy.where(is_sound, length, 0))
+
+    try:
+        # All three are text where the whole is, and each begins with a letter. Most readers want one of them, or none.
+        cut(segments_at, segment_bytes + subscription_bytes + broker_bytes).cast(TEXT)
+    except pyarrow.ArrowInvalid:
+        return None
+
+    def text(at: Numbers, length: Numbers) -> Array:
+        pieces = cut(at, length)
+        return pyarrow.StringArray.from_buffers(len(pieces), *pieces.buffers()[1:])
+
     return Swift(
         {
             "txn_id": lambda: txn_ids,
             "sequence": lambda: pyarrow.array(sequences),
             "kind": lambda: _KINDS.take(pyarrow.array(is_ack.astype(numpy.int8))),
-            "segment": lambda: segments,
-            "subscription": lambda: pc.if_else(pyarrow.array(is_ack), subscriptions, None),
+            "segment": lambda: text(segments_at, segment_bytes),
+            "subscription": lambda: pc.if_else(
+                pyarrow.array(is_ack), text(subscriptions_at, subscription_bytes), None
+            ),
             "ledger": lambda: pyarrow.array(ledger),
             "first_entry": lambda: pyarrow.array(first),
             "last_entry": lambda: pyarrow.array(last),
             "cumulative": lambda: pyarrow.array(is_cumulative),
             "batch": lambda: pyarrow.nulls(len(records), BATCH),
             "written": lambda: times(written_ms),
-            "broker": lambda: brokers,
+            "broker": lambda: text(brokers_at, broker_bytes),
             "term": lambda: pyarrow.array(term),
         },
         pyarrow.array(is_sound),

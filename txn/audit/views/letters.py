@@ -15,6 +15,7 @@ WORD = 8
 DIGITS_MAX = 18
 """Of numbers that fit for certain."""
 
+_LETTER_MASK, _WITHIN_LETTER = numpy.uint8(0xC0), numpy.uint8(0x80)
 _ZEROS = numpy.uint64(0x3030303030303030)
 _ONES = numpy.uint64(0xFFFFFFFFFFFFFFFF)
 _SIX = numpy.uint64(0x7676767676767676)
@@ -35,7 +36,12 @@ class Letters:
         self._words = numpy.ndarray((count,), "<u8", buffer, 0, (1,)) if count > 0 else numpy.zeros(1, "<u8")
 
     def _words_at(self, positions: Numbers) -> Any:
-        return self._words[numpy.clip(positions, 0, len(self._words) - 1)]
+        return self._words[positions if self._has_all(positions, 1) else numpy.clip(positions, 0, len(self._words) - 1)]
+
+    def _has_all(self, positions: Numbers, words: int) -> bool:
+        """Whether so many words from each position on are in the buffer."""
+        last = len(self.data) - words * WORD
+        return len(positions) > 0 and int(positions.min()) >= 0 and int(positions.max()) <= last
 
     def has(self, positions: Numbers, literal: bytes) -> Flags:
         """Where a literal of up to eight bytes is."""
@@ -44,8 +50,17 @@ class Letters:
         found: Flags = self._words_at(positions) & mask == numpy.uint64(int.from_bytes(literal, "little"))
         return found
 
+    def begins_letter(self, positions: Numbers) -> Flags:
+        """Where no letter of UTF-8 is cut in two, if what is before and behind is text together."""
+        found: Flags = self.data[numpy.clip(positions, 0, len(self.data) - 1)] & _LETTER_MASK != _WITHIN_LETTER
+        return found
+
     def rows(self, positions: Numbers, words: int) -> Any:
         """So many words from each position on, as a matrix of u64."""
+        if self._has_all(positions, words):
+            count = len(self.data) - words * WORD + 1
+            # Each row begins one byte behind the one before: they are copied row by row, and not word by word.
+            return numpy.ndarray((count, words), "<u8", self.data, 0, (1, WORD))[positions]
         return self._words_at(positions[:, None] + numpy.arange(0, words * WORD, WORD))
 
     def digits(self, ends: Numbers, count: int) -> tuple[Numbers, Flags]:

@@ -18,7 +18,7 @@ from txn.audit.views.form import NUMBER, TEXT, Array, ddl
 from txn.audit.views.hashing import Hashes, hashes, mixed
 from txn.model import paths
 
-_ENTRIES = {"index": TEXT, "secondary_key": TEXT, "entries": NUMBER, "keys_hash": NUMBER}
+_ENTRIES = {"index": TEXT, "found_by": TEXT, "entries": NUMBER, "keys_hash": NUMBER}
 _OF_HEADERS = frozenset(name.encode() for name in (paths.BY_DEADLINE, paths.BY_FINAL_STATE))
 """Their secondary keys are nearly as many as their entries: these are added up whatever they are, and so hashed."""
 
@@ -34,7 +34,7 @@ def _entries_summed(records: Records, names: Sequence[str], _: Selection) -> Dec
         hashed = entry_hashes(records.secondaries, records.keys).to_numpy()
         found = {
             "index": pyarrow.array([index], TEXT),
-            "secondary_key": pyarrow.nulls(1, TEXT),
+            "found_by": pyarrow.nulls(1, TEXT),
             "entries": pyarrow.array([len(records)], NUMBER),
             "keys_hash": pyarrow.array([numpy.bitwise_xor.reduce(hashed)], NUMBER),
         }
@@ -51,7 +51,7 @@ def _entries_summed(records: Records, names: Sequence[str], _: Selection) -> Dec
     lists = _whole(sums["hash_list"])
     found = {
         "index": pyarrow.array([index] * len(sums), TEXT),
-        "secondary_key": text(_whole(sums["secondary_key"])),
+        "found_by": text(_whole(sums["secondary_key"])),
         "entries": lists.value_lengths().cast(NUMBER),
         "keys_hash": _exclusive_or(lists),
     }
