@@ -32,6 +32,7 @@ from txn.model.header import TxnState
 from txn.model.ids import TxnId
 from txn.model.operation import Operation
 from txn.outcomes import Outcomes, looked
+from txn.segment.bell import Bell
 from txn.segment.cursor import Ack
 from txn.segment.errors import CursorTooLarge
 from txn.segment.operations import OperationRecords
@@ -75,7 +76,7 @@ class AckingTransactions:
         self._settled: OrderedDict[TxnId, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
-        self._changed = asyncio.Event()
+        self._bell = Bell()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Never done unless one of the tasks fails."""
 
@@ -147,7 +148,7 @@ class AckingTransactions:
         if known.is_open:
             return False
         while not acking.took_effect.is_set() and not self._is_closing:
-            await self._wait_changed()
+            await self._bell.wait()
         return True
 
     def _see_to(self, acking: Acking, version_id: int) -> None:
@@ -165,7 +166,7 @@ class AckingTransactions:
     async def _record(self, acking: Acking, version_id: int) -> None:
         await self.recorder.record(acking, version_id)
         acking.writer = None
-        self._ring()
+        self._bell.ring()
 
     # -- the end
 
@@ -174,7 +175,7 @@ class AckingTransactions:
         state = await self._decided(acking)
         acking.is_ended = True
         while acking.writer is not None:
-            await self._wait_changed()
+            await self._bell.wait()
         await self._repeat(lambda: self._resolve_doubt(acking))
         if state is TxnState.COMMITTED:
             await self._commit(acking)
@@ -235,7 +236,7 @@ class AckingTransactions:
 
     def _take_effect(self, acking: Acking) -> None:
         acking.took_effect.set()
-        self._ring()
+        self._bell.ring()
 
     async def _accepted(self, acks: Sequence[Ack]) -> asyncio.Future[None]:
         """Gives the cursor what a transaction has held; the future tells when it is durable."""
@@ -275,7 +276,7 @@ class AckingTransactions:
             self._settled[acking.txn_id] = None
         if len(self._settled) > SETTLED_REMEMBERED_MAX:
             self._settled.popitem(last=False)
-        self._ring()
+        self._bell.ring()
 
     async def _repeat(self, step: Callable[[], Awaitable[None]]) -> None:
         """Does something until the store has done it."""
@@ -372,7 +373,7 @@ class AckingTransactions:
     async def settled(self) -> None:
         """Returns when no transaction is left whose outcome is known and not carried out."""
         while any(_is_settling(acking) for acking in self._ackings.values()):
-            await self._wait_changed()
+            await self._bell.wait()
 
     async def drop_records(self, view: View) -> None:
         """Deletes all that is recorded, whatever becomes of the transactions: the subscription is being deleted."""
@@ -397,7 +398,7 @@ class AckingTransactions:
             for call in acking.calls:
                 call.fail(SegmentUnavailable(f"{self._subscription!r} was closed before {acking.txn_id} was recorded"))
             acking.followed.release()
-        self._ring()
+        self._bell.ring()
 
     def _check_running(self) -> None:
         if self._is_closing:
@@ -414,13 +415,6 @@ class AckingTransactions:
         if not task.cancelled() and (error := task.exception()) is not None and not self.failed.done():
             self.failed.set_exception(error)
             self.failed.exception()
-
-    async def _wait_changed(self) -> None:
-        await self._changed.wait()
-
-    def _ring(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
 
 
 def _recorded(found: tuple[str, Record]) -> RecordedAck:
