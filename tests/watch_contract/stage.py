@@ -7,6 +7,7 @@ a bound the run ends, and the judges say what is missing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from metastore.clock import Clock
-from metastore.interface import ALL, MetadataStore, Record
+from metastore.interface import ALL, MetadataStore, Record, Unavailable
 from shard_model.order import ENCODERS
 from watch_contract.notes import Notes
 from watch_contract.scopes import random_scope
@@ -26,7 +27,11 @@ from watch_contract.violations import Findings
 from watch_contract.watcher import Watcher
 from watch_contract.writer import Writer
 
+logger = logging.getLogger(__name__)
+
 LAST_WORD_WITHIN_S = 45.0
+SCANS_MAX = 10
+"""So often the last scan is begun, where others go on killing the service."""
 MARK = "/end/"
 MARKS_MAX = 10_000
 """Keys that are tried until every shard has one."""
@@ -182,11 +187,21 @@ class Stage:
     async def _finish(self, store: MetadataStore) -> list[Record]:
         """Says the last word on each shard, and tells the watchers how far they have to come."""
         await self.settle()
-        final = [record async for record in store.scan(ALL)]
+        final = await self._scanned(store)
         for writer in self._writers:
             await writer.note_loss()
         self._aim(self._history(final))
         return final
+
+    @staticmethod
+    async def _scanned(store: MetadataStore) -> list[Record]:
+        """All records; a scan that breaks off, for others may kill the service still, is begun anew."""
+        for _ in range(SCANS_MAX - 1):
+            try:
+                return [record async for record in store.scan(ALL)]
+            except Unavailable as error:
+                logger.info("the last scan is begun anew: %s", error)
+        return [record async for record in store.scan(ALL)]
 
     def _aim(self, history: History) -> None:
         """Every watcher has to come to the last write that is something to its range."""
