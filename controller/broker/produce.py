@@ -11,6 +11,10 @@ gets the error, and the stream goes on.
 
 A sealed segment is opened like any other: it tells what it has of a producer, and what is new to it is refused. Whoever
 may not produce, because somebody else has claimed the topic, has no stream; if the claim comes later, none any more.
+
+Where nobody needs what a segment has it can be gone right after it was sealed, with entries of its producers still on
+their way. The stream goes on then for a while and refuses them as the sealed segment would have: if nobody did, their
+producers could not know that they are not stored. That holds for what is certainly new; anything else ends the stream.
 """
 
 from __future__ import annotations
@@ -32,7 +36,10 @@ from txn.coordinator.waiting import first_of
 from txn.hosting import Segment
 from txn.model.errors import TxnError, TxnRetriable
 from txn.segment.buffer import Published
-from txn.segment.errors import GroupTooLarge, SegmentBusy
+from txn.segment.errors import GroupTooLarge, SegmentBusy, SegmentSealed
+
+SEALED_ANSWERS_S = 5.0
+"""How long a stream goes on to refuse what comes for a segment that was sealed, and is served here no longer."""
 
 
 @dataclass(slots=True)
@@ -78,6 +85,8 @@ class ProducerStream:
         self._line_bytes = 0
         self._last_published: asyncio.Future[Published] | None = None
         """If one before it fails and may be tried again, so does this one."""
+        self._greatest: int | None = -1
+        """Greater numbers are certainly new to the segment; None: nobody knows."""
         self._news = asyncio.Event()
         self._is_half_closed = False
 
@@ -88,15 +97,24 @@ class ProducerStream:
         if self._producer:
             last = self._segment.last_sequence_id(self._producer)
             if last is not None:
-                opened.last_sequence_id = last
+                opened.last_sequence_id = self._greatest = last
             opened.is_undecided = self._segment.is_undecided(self._producer)
+            if opened.is_undecided:
+                self._greatest = None
         await self._stream.send(pb.ProduceResponse(opened=opened))
         try:
             fenced = self._segment.wait_fenced(self._claim)
-            await first_of(self._answer(), self._take(), fenced, self._desk.lost(self._segment))
+            await first_of(self._answer(), self._take(), fenced, self._lost())
         finally:
             for waiting in self._line:
                 waiting.outcome.add_done_callback(_look_away)
+
+    async def _lost(self) -> None:
+        """Raises when the segment is served here no longer; where it was sealed, a while after that."""
+        await self._segment.wait_ended()
+        if self._segment.is_sealed:
+            await self._desk.pace.sleep(SEALED_ANSWERS_S)
+        self._segment.check()
 
     # -- taking
 
@@ -147,13 +165,25 @@ class ProducerStream:
                 try:
                     self._segment.check_claim(self._claim)
                     self._last_published = asyncio.ensure_future(self._segment.publish(entry))
+                    self._note_published(send)
                     return self._last_published
                 except SegmentBusy:
                     backoff = backoff or Backoff(self._desk.pace)
                     await self._wait_for_room(backoff)
                     await self._check_order()
         except TxnError as error:
-            return _failed(error)
+            return _failed(self._came_too_late(send) or error)
+
+    def _note_published(self, send: pb.Send) -> None:
+        if self._greatest is not None:
+            self._greatest = max(self._greatest, send.sequence_id + max(1, send.message_count) - 1)
+
+    def _came_too_late(self, send: pb.Send) -> SegmentSealed | None:
+        """How the segment would have refused an entry, had that come before it was gone; None: nobody knows."""
+        is_new = not self._producer or (self._greatest is not None and send.sequence_id > self._greatest)
+        if not (is_new and self._segment.has_ended and self._segment.is_sealed):
+            return None
+        return SegmentSealed(f"{self._segment.name!r} was sealed, and is gone by now: publish to one of its successors")
 
     async def _check_order(self) -> None:
         """Stays here if what is before failed and may be tried again: the other task is about to end the stream."""

@@ -75,6 +75,11 @@ class Segment:
         if self._failure is not None:
             raise self._failure.with_traceback(None)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known to be served here no longer."""
+        return self._has_ended.is_set()
+
     async def wait_ended(self) -> None:
         """Returns when it is served here no longer; `check` then says why."""
         await self._has_ended.wait()

@@ -307,3 +307,34 @@ def test_what_may_be_tried_again_ends_the_stream_of_a_named_producer_and_not_of_
             assert [each.payload for each in (await reader.next()).deliveries.deliveries] == [b"a", b"b"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("producer", ["p", ""])
+def test_what_comes_for_a_segment_that_was_sealed_and_is_gone_is_refused_as_by_a_sealed_one(producer: str) -> None:
+    """Else its producer would not know whether it is stored, and could not send it to a successor."""
+
+    async def scenario(broker: Broker, client: WireClient) -> None:
+        await client.call("CreateSegment", segment="s")
+        stream = await client.produce("s", producer)
+        await stream.say(sends("a", "b"))
+        assert errors(await answers(stream, 2)) == ["", ""]
+        await client.call("SealSegment", segment="s")
+        await client.call("DeleteSegment", segment="s")
+        await stream.say(sends("c", "d", first=2))
+        assert errors(await answers(stream, 2)) == ["SegmentSealed"] * 2
+
+    run(scenario)
+
+
+def test_what_may_be_stored_in_a_segment_that_is_gone_is_refused_by_nobody() -> None:
+    async def scenario(broker: Broker, client: WireClient) -> None:
+        await client.call("CreateSegment", segment="s")
+        stream = await client.produce("s", "p")
+        await stream.say(sends("a", "b"))
+        assert errors(await answers(stream, 2)) == ["", ""]
+        await client.call("SealSegment", segment="s")
+        await client.call("DeleteSegment", segment="s")
+        await stream.say(sends("b", first=1))
+        assert (await stream.refusal()).name == "SegmentUnavailable"
+
+    run(scenario)
