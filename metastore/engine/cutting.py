@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 
@@ -18,7 +19,16 @@ PLACES_PER_CUT = 8
 """Places between pages that are looked at for each cut: so parts differ by about an eighth."""
 
 
-def cuts(environment: lmdb.Environment, order: KeyOrder, request: Range, count: int) -> list[bytes]:
+class Cuts(NamedTuple):
+    """Where a range can be cut."""
+
+    keys: list[bytes]
+    """In order: each begins a part."""
+    entries: int
+    """About how many records, or entries of an index, the range has."""
+
+
+def cuts(environment: lmdb.Environment, order: KeyOrder, request: Range, count: int) -> Cuts:
     """Keys (of an index: secondary keys) that cut a range into `count` parts, or fewer; as clients know them.
 
     What LMDB does not hold yet is not counted. The entries of one secondary key are never parted.
@@ -29,9 +39,9 @@ def cuts(environment: lmdb.Environment, order: KeyOrder, request: Range, count: 
         root = root_of(transaction, TABLE_NAMES[table].encode())
         with Pages(Path(environment.path()), int(environment.stat()["psize"])) as pages:
             found = pages.separators(root, low, high, PLACES_PER_CUT * count)
-    places = [key for key in (_client_key(order, key, table) for key in found) if key is not None]
+    places = [key for key in (_client_key(order, key, table) for key in found.keys) if key is not None]
     chosen = (places[number * len(places) // count] for number in range(1, count)) if places else ()
-    return [key for key in dict.fromkeys(chosen) if key != request.start]
+    return Cuts([key for key in dict.fromkeys(chosen) if key != request.start], found.entries)
 
 
 def _client_key(order: KeyOrder, encoded: bytes, table: Table) -> bytes | None:

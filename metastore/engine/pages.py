@@ -41,6 +41,15 @@ class Root(NamedTuple):
     entries: int
 
 
+class Separators(NamedTuple):
+    """Where a range can be parted."""
+
+    keys: list[bytes]
+    """In order."""
+    entries: int
+    """About how many entries the range has."""
+
+
 def root_of(transaction: Transaction, name: bytes) -> Root:
     """The state of a sub-database that a transaction sees."""
     with transaction.cursor() as cursor:
@@ -71,30 +80,29 @@ class Pages:
             page = self._below([at for number, (found, at) in enumerate(nodes) if not number or found <= key][-1])
         return None
 
-    def separators(self, root: Root, low: bytes, high: bytes | None, wanted: int) -> list[bytes]:
-        """Keys between low and high, in order, that cut what lies between into nearly equal parts.
+    def separators(self, root: Root, low: bytes, high: bytes | None, wanted: int) -> Separators:
+        """Keys between low and high that cut what lies between into nearly equal parts.
 
         There are at least `wanted`, unless so little lies between that it fits into few pages.
         """
         if root.page == NO_PAGE:
-            return []
-        pages, found = [root.page], [b""]
-        while self._flags(pages[0]) & _BRANCH:
-            lower_pages: list[int] = []
-            firsts: list[bytes] = []
-            for page, first in zip(pages, found, strict=True):
-                nodes = list(self._nodes(page))
-                keys = [first, *(key for key, _ in nodes[1:])]
-                for number, (_, at) in enumerate(nodes):
-                    end = keys[number + 1] if number + 1 < len(keys) else None
-                    if (high is None or keys[number] < high) and (end is None or end > low):
-                        lower_pages.append(self._below(at))
-                        firsts.append(keys[number])
-            pages, found = lower_pages, firsts
-            inner = [key for key in found if low < key and (high is None or key < high)]
-            if len(inner) >= wanted or not pages:
-                return inner
-        return inner if (inner := [key for key in found if key > low]) else []
+            return Separators([], 0)
+        pages, firsts, share = [root.page], [b""], 1.0
+        while True:
+            inner = [key for key in firsts if low < key and (high is None or key < high)]
+            if len(inner) >= wanted or not pages or not self._flags(pages[0]) & _BRANCH:
+                return Separators(inner, round(share * root.entries))
+            below = [child for page, first in zip(pages, firsts, strict=True) for child in self._children(page, first)]
+            chosen = [(page, first) for page, first, end in below if _meet(first, end, low, high)]
+            share *= len(chosen) / len(below)
+            pages, firsts = [page for page, _ in chosen], [first for _, first in chosen]
+
+    def _children(self, page: int, first: bytes) -> Iterator[tuple[int, bytes, bytes | None]]:
+        """The pages below a branch: each with its first key, and where the next one begins."""
+        nodes = list(self._nodes(page))
+        keys = [first, *(key for key, _ in nodes[1:])]
+        for number, (_, at) in enumerate(nodes):
+            yield self._below(at), keys[number], keys[number + 1] if number + 1 < len(keys) else None
 
     def keys(self, page: int) -> list[bytes]:
         """The keys of a page, in order; the first one of a branch says nothing."""
@@ -135,3 +143,8 @@ class Pages:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _meet(first: bytes, end: bytes | None, low: bytes, high: bytes | None) -> bool:
+    """Whether [first, end) has a part of [low, high)."""
+    return (high is None or first < high) and (end is None or end > low)

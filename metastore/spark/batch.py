@@ -11,6 +11,7 @@ from itertools import pairwise
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from metastore.engine.cutting import Cuts
 from metastore.spark.columns import Table
 from metastore.spark.errors import Inconsistent
 from metastore.spark.options import Options
@@ -71,16 +72,20 @@ def point_of(store: SourceStore, options: Options) -> Point:
 
 
 def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int) -> list[Piece]:
-    """The pieces of all scopes, about as many as wanted; at least one, since Spark takes none for one."""
+    """The pieces of all scopes, about as many as wanted; at least one, since Spark takes none for one.
+
+    A scope is in as many pieces as it has records, so that all pieces are of about one size.
+    """
     whole = [piece for scope in scopes for piece in pieces_of(store, scope)]
-    each = max(1, -(-wanted // max(1, len(whole))))
+    found = [store.cuts(piece, wanted) if wanted > 1 else Cuts([], 0) for piece in whole]
+    every = sum(each.entries for each in found)
     parts: list[Piece] = []
-    for piece in whole:
-        cuts = list(store.cuts(piece, each)) if each > 1 else []
-        bounds = [piece.start, *(cut for cut in cuts if cut), piece.end]
-        parts += [
-            Piece(piece.shard, low, high, piece.index) for low, high in pairwise(bounds)
-        ]
+    for piece, (keys, entries) in zip(whole, found, strict=True):
+        # Rather a few more than one that is twice as long as the others.
+        count = max(1, -(-wanted * entries // max(1, every)))
+        chosen = (keys[number * (len(keys) + 1) // count - 1] for number in range(1, count)) if keys else ()
+        bounds = [piece.start, *dict.fromkeys(key for key in chosen if key), piece.end]
+        parts += [Piece(piece.shard, low, high, piece.index) for low, high in pairwise(bounds)]
     return parts
 
 

@@ -77,16 +77,8 @@ def plan(store: SourceStore, kinds: Sequence[Kind], wanted: int) -> list[tuple[P
 
 def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, count: int) -> list[tuple[Piece, ...]]:
     whole = [_whole(kind, shard, store.key_sorting) for kind in kinds]
-    found = {
-        name: None
-        for kind, piece in zip(kinds, whole, strict=True)
-        for name in (_name(kind, cut) for cut in (store.cuts(piece, count) if count > 1 else ()))
-        if name
-    }
-    names = sorted(found)
-    # Kinds are of different sizes, and each has its cuts where it has its records.
     chosen: list[bytes] = []
-    for name in [names[number * len(names) // count] for number in range(1, count)] if names else []:
+    for name in _evenly(_weighed(store, kinds, whole, count), count) if count > 1 else ():
         # Of two names of which one begins with the other, orders differ in which comes first.
         if not chosen or not name.startswith(chosen[-1]):
             chosen.append(name)
@@ -95,6 +87,27 @@ def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, coun
         tuple(_between(kind, piece, low, high) for kind, piece in zip(kinds, whole, strict=True))
         for low, high in pairwise(bounds)
     ]
+
+
+def _weighed(
+    store: SourceStore, kinds: Sequence[Kind], whole: Sequence[Piece], count: int
+) -> list[tuple[bytes, float]]:
+    """Names, in order, and how many records lie between each and the one before it of its kind."""
+    found = []
+    for kind, piece in zip(kinds, whole, strict=True):
+        keys, entries = store.cuts(piece, count)
+        found += [(name, entries / (len(keys) + 1)) for name in (_name(kind, key) for key in keys) if name]
+    return sorted(found)
+
+
+def _evenly(names: Sequence[tuple[bytes, float]], count: int) -> Iterator[bytes]:
+    """The names that part all records best: kinds are of different sizes, and each has cuts of its own."""
+    share = sum(weight for _, weight in names) / (count - 1)  # behind the last cut of each kind is as much once more
+    seen = 0.0
+    for name, weight in names:
+        before, seen = seen, seen + weight
+        if round(before / share) < round(seen / share):
+            yield name
 
 
 def _whole(kind: Kind, shard: int | None, key_sorting: str) -> Piece:

@@ -103,6 +103,11 @@ class Records:
         return pyarrow.array(self.secondary_keys, pyarrow.binary())
 
     @cached_property
+    def secondary_runs(self) -> tuple[Numbers, pyarrow.BinaryArray]:
+        """The secondary keys, each once for all records beside each other, and where each begins."""
+        return numpy.arange(len(self)), self.secondaries
+
+    @cached_property
     def _order(self) -> tuple[Numbers, Numbers] | None:
         """The records as they lie in the buffer, and the place of each in that order; None if that is theirs."""
         if (self._starts[1:] > self._starts[:-1]).all():
@@ -206,9 +211,20 @@ class Records:
 class KeysOnly(Records):
     """Records of which nothing is known but their keys, and by which secondary keys an index led to them."""
 
-    def __init__(self, keys: pyarrow.BinaryArray, shard: int, secondaries: pyarrow.BinaryArray) -> None:
+    def __init__(self, keys: pyarrow.BinaryArray, shard: int, starts: Numbers, secondaries: pyarrow.BinaryArray) -> None:
         super().__init__(b"", numpy.zeros(len(keys), numpy.int64), shard)
-        self.keys, self.secondaries = keys, secondaries
+        self.keys = keys
+        self.secondary_runs = starts, secondaries
+
+    @cached_property
+    def secondaries(self) -> pyarrow.BinaryArray:
+        """The secondary keys, as bytes."""
+        starts, secondaries = self.secondary_runs
+        return secondaries.take(pyarrow.array(numpy.repeat(numpy.arange(len(starts)), _run_lengths(starts, len(self)))))
+
+
+def _run_lengths(starts: Numbers, count: int) -> Numbers:
+    return numpy.diff(numpy.append(starts, count))
 
 
 def records_of(blobs: list[bytes], shard: int, secondary_keys: list[bytes] | None = None) -> Records:

@@ -8,6 +8,7 @@ from functools import reduce
 from operator import itemgetter, xor
 from typing import Any
 
+import numpy
 import pyarrow
 from audit_records import SHARD, records
 from hypothesis import given, settings
@@ -181,7 +182,9 @@ def test_what_is_in_one_batch_is_together(pairs: list[Pair], batch: int) -> None
 def test_keys_are_hashed_as_index_entries_are_and_whatever_the_batch(pairs: list[Pair], batch: int) -> None:
     whole = reduce(xor, (row["keys_hash"] for row in parts(pairs, batch)), 0)
     keys = pyarrow.array([key.encode() for key, _ in pairs], pyarrow.binary())
-    entries = KeysOnly(keys, SHARD, pyarrow.array([b"s%d" % (len(key) % 2) for key, _ in pairs], pyarrow.binary()))
+    starts = numpy.arange(len(pairs))
+    found_by = pyarrow.array([b"s%d" % (len(key) % 2) for key, _ in pairs], pyarrow.binary())
+    entries = KeysOnly(keys, SHARD, starts, found_by)
     decoded = entry_sums.decode(entries, ["entries", "keys_hash"], ALL)
     assert sum(decoded.columns["entries"].to_pylist()) == len(pairs)
     assert reduce(xor, decoded.columns["keys_hash"].to_pylist(), 0) == whole
@@ -197,6 +200,7 @@ def test_headers_are_hashed_as_the_entries_that_lead_to_them(pairs: list[Pair]) 
         found = KeysOnly(
             pyarrow.array([key.encode() for _, key in own], pyarrow.binary()),
             SHARD,
+            numpy.arange(len(own)),
             pyarrow.array([secondary.encode() for secondary, _ in own], pyarrow.binary()),
         )
         found.index = name.encode()

@@ -71,7 +71,7 @@ class CutRangeCall(OneRequest):
             raise invalid(f"a range in {request.parts} parts: 1 to {PARTS_MAX}")
         shard.check_open()
         found = cuts(shard.store.environment, shard.order, _range(request.range), request.parts)
-        self.call.reply(tidemark_pb2.CutRangeResponse(keys=found).SerializeToString())
+        self.call.reply(tidemark_pb2.CutRangeResponse(keys=found.keys, entries=found.entries).SerializeToString())
 
 
 class BulkScanCall(StreamedAnswer):

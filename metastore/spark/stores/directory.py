@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from metastore.directory import DirectoryError, Namespace, read_manifest, shard_directory
-from metastore.engine.cutting import cuts
+from metastore.engine.cutting import Cuts, cuts
 from metastore.engine.errors import InvalidRequest
 from metastore.engine.keys import KeyOrder, key_order
 from metastore.engine.operations import Range
@@ -100,7 +100,7 @@ class DirectoryStore(SourceStore):
         except InvalidRequest as error:
             raise WrongOption(str(error)) from None
 
-    def cuts(self, piece: Piece, count: int) -> Sequence[bytes]:
+    def cuts(self, piece: Piece, count: int) -> Cuts:
         assert piece.shard is not None
         self._bounds(piece)
         with closing(self._files(piece.shard)) as files:

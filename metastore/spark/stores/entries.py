@@ -6,6 +6,7 @@ Those of one secondary key lie together, and it is decoded once: of thousands of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy
 import pyarrow
@@ -16,21 +17,49 @@ from metastore.engine.keys import KeyOrder
 from metastore.spark.records import KeysOnly, Numbers, Records
 from metastore.spark.stores.leaves import Found
 
+RUN_ENTRIES = 8
+"""If fewer entries than that have one secondary key, to look at each byte costs less than to look at each of those."""
+
 
 def keys_in(found: Found, shard: int, order: KeyOrder) -> KeysOnly:
     """Of entries as they are on LMDB's pages."""
     pieces = Records(found.buffer, found.nodes, shard)  # a node is where its key and its value are
     keys = pieces.cut(found.starts, found.lengths)
-    heads = pieces.cut(found.key_starts, _head_ends(found) - found.key_starts)
-    is_new = numpy.ones(len(keys), bool)
+    heads, runs = _runs(pieces, found, _likely_ends(found))
+    if len(runs) > len(keys) // RUN_ENTRIES or not all(map(partial(_is_head, found), runs, heads)):
+        heads, runs = _runs(pieces, found, _sure_ends(found))
+    return KeysOnly(keys, shard, runs, pyarrow.array([secondary_of(order, head) for head in heads], pyarrow.binary()))
+
+
+def _runs(pieces: Records, found: Found, ends: Numbers) -> tuple[list[bytes], Numbers]:
+    """The beginnings of keys up to there, of which neighbours are not the same, and from which entry on each counts."""
+    starts = found.key_starts
+    heads = pieces.cut(starts, numpy.maximum(ends - starts, 0))
+    is_new = numpy.ones(len(heads), bool)
     is_new[1:] = pc.not_equal(heads[1:], heads[:-1]).to_numpy(zero_copy_only=False)
-    each = heads.take(pyarrow.array(numpy.flatnonzero(is_new))).to_pylist()
-    decoded = pyarrow.array([secondary_of(order, head) for head in each], pyarrow.binary())
-    return KeysOnly(keys, shard, decoded.take(pyarrow.array(numpy.cumsum(is_new) - 1)))
+    runs = numpy.flatnonzero(is_new)
+    return heads.take(pyarrow.array(runs)).to_pylist(), runs
 
 
-def _head_ends(found: Found) -> Numbers:
-    """Where the key of the record begins in the key of each entry: behind its last zero byte."""
+def _likely_ends(found: Found) -> Numbers:
+    """Where the key of the record begins in the key of each entry, if as much of it is escaped as in the first one."""
+    starts, lengths = found.starts, found.lengths
+    first = bytes(found.buffer[found.key_starts[0] : starts[0]])
+    escaped = len(first) - first.rindex(b"\0") - 1
+    return starts - lengths - (escaped - lengths[0])
+
+
+def _is_head(found: Found, place: int, head: bytes) -> bool:
+    """Whether the key of an entry begins so, and the key of its record behind that.
+
+    A secondary key ends at the first end behind its beginning: then it does in all keys that begin so.
+    """
+    key = bytes(found.buffer[found.key_starts[place] : found.starts[place]])
+    return key.rindex(b"\0") + 1 == len(head)
+
+
+def _sure_ends(found: Found) -> Numbers:
+    """The same, whatever is escaped: behind the last zero byte."""
     zeros = numpy.flatnonzero(found.buffer == 0)
     return zeros[numpy.searchsorted(zeros, found.starts) - 1] + 1
 
@@ -38,7 +67,8 @@ def _head_ends(found: Found) -> Numbers:
 def keys_of(entries: Sequence[tuple[bytes, bytes]], shard: int, order: KeyOrder) -> KeysOnly:
     """Of entries one by one."""
     keys = pyarrow.array([primary for _, primary in entries], pyarrow.binary())
-    return KeysOnly(keys, shard, pyarrow.array(secondary_keys(order, entries), pyarrow.binary()))
+    found = pyarrow.array(secondary_keys(order, entries), pyarrow.binary())
+    return KeysOnly(keys, shard, numpy.arange(len(entries)), found)
 
 
 def secondary_keys(order: KeyOrder, entries: Sequence[tuple[bytes, bytes]]) -> list[bytes]:

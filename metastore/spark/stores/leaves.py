@@ -31,7 +31,7 @@ _ELSEWHERE = numpy.uint64(1 << 32)
 
 
 class Found(NamedTuple):
-    """The values of some pages, in the order of their keys."""
+    """The values of some pages, in the order of their keys; one at least."""
 
     buffer: Any
     starts: Numbers
@@ -85,7 +85,8 @@ class Leaves:
                 if is_last:
                     keys = self._pages.keys(int(leaves[-1]))
                     wanted -= len(keys) - bisect_left(keys, high)
-                yield Found(block.reshape(-1), starts[skipped:wanted], places[skipped:wanted])
+                if skipped < wanted:
+                    yield Found(block.reshape(-1), starts[skipped:wanted], places[skipped:wanted])
             start += count
             count = max(1, min(PAGES_MAX, rows * count // max(1, len(places))))
 

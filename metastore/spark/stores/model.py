@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from metastore.engine.cutting import Cuts
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records
 
@@ -113,8 +114,8 @@ class SourceStore(ABC):
         """The point is no longer needed."""
 
     @abstractmethod
-    def cuts(self, piece: Piece, count: int) -> Sequence[bytes]:
-        """Keys, in order, that cut a piece into `count` parts of about one size, or fewer."""
+    def cuts(self, piece: Piece, count: int) -> Cuts:
+        """Keys that cut a piece into `count` parts of about one size, or fewer, and about how large it is."""
 
     @abstractmethod
     def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:

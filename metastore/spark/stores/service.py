@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import numpy
 from google.protobuf.message import Message
 
+from metastore.engine.cutting import Cuts
 from metastore.interface import StoreUrl
 from metastore.pb import oxia_pb2
 from metastore.pb import tidemark_pb2 as pb
@@ -99,10 +100,11 @@ class ServiceStore(SourceStore):
 
     # -- reading
 
-    def cuts(self, piece: Piece, count: int) -> Sequence[bytes]:
+    def cuts(self, piece: Piece, count: int) -> Cuts:
         assert piece.shard is not None
         request = pb.CutRangeRequest(shard=piece.shard, range=_range(piece), parts=count)
-        return self._ask(piece.shard, CUT_RANGE, request, pb.CutRangeResponse).keys
+        found = self._ask(piece.shard, CUT_RANGE, request, pb.CutRangeResponse)
+        return Cuts(list(found.keys), found.entries)
 
     def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:
         shard = piece.shard

@@ -12,7 +12,7 @@ import numpy
 import pyarrow
 
 from metastore.spark.columns import text
-from metastore.spark.records import Records
+from metastore.spark.records import Numbers, Records
 from metastore.spark.views import Decoded, Scope, Selection, View
 from txn.audit.views.form import NUMBER, TEXT, Array, ddl
 from txn.audit.views.hashing import Hashes, hashes, mixed
@@ -39,38 +39,19 @@ def _entries_summed(records: Records, names: Sequence[str], _: Selection) -> Dec
             "keys_hash": pyarrow.array([numpy.bitwise_xor.reduce(hashed)], NUMBER),
         }
         return Decoded({name: found[name] for name in names}, numpy.zeros(1, numpy.int64))
-    table = pyarrow.table(
-        {
-            "secondary_key": records.secondaries,
-            "hash": _signed(hashes(records.keys)),
-            "row": numpy.arange(len(records)),
-        }
-    )
-    sums = table.group_by("secondary_key", use_threads=False).aggregate([("hash", "list"), ("row", "min")])
-    sums = sums.take(numpy.argsort(sums["row_min"]))
-    lists = _whole(sums["hash_list"])
+    starts, secondaries = records.secondary_runs
     found = {
-        "index": pyarrow.array([index] * len(sums), TEXT),
-        "found_by": text(_whole(sums["secondary_key"])),
-        "entries": lists.value_lengths().cast(NUMBER),
-        "keys_hash": _exclusive_or(lists),
+        "index": pyarrow.repeat(pyarrow.scalar(index, TEXT), len(starts)),
+        "found_by": text(secondaries),
+        "entries": pyarrow.array(numpy.diff(numpy.append(starts, len(records)))),
+        "keys_hash": pyarrow.array(_exclusive_or(hashes(records.keys), starts).view(numpy.int64)),
     }
-    return Decoded({name: found[name] for name in names}, sums["row_min"].to_numpy())
+    return Decoded({name: found[name] for name in names}, starts)
 
 
-def _signed(found: Hashes) -> Hashes:
-    return found.view(numpy.int64)
-
-
-def _whole(column: Array) -> Array:
-    """A column of a table in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _exclusive_or(lists: Array) -> Array:
-    """All numbers of each list, of which none is empty, in one."""
-    starts = lists.offsets.to_numpy()[:-1]
-    return pyarrow.array(numpy.bitwise_xor.reduceat(lists.values.to_numpy(), starts) if len(lists) else starts, NUMBER)
+def _exclusive_or(found: Hashes, starts: Numbers) -> Hashes:
+    """All hashes from each start to the next one, in one."""
+    return numpy.bitwise_xor.reduceat(found, starts) if len(starts) else found
 
 
 def _schema(columns: Mapping[str, pyarrow.DataType]) -> str:
