@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import numpy
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from metastore.spark.batch import point_of, settle
-from metastore.spark.columns import batch_of, moments, shards
+from metastore.spark.columns import Array, batch_of, moments, shards
 from metastore.spark.options import Options
 from metastore.spark.records import Records
 from metastore.spark.schemas import AS_OF
@@ -19,6 +21,9 @@ from metastore.spark.stores.opening import open_source
 from metastore.spark.views import JointView, Kind, levels_below
 
 SHARD = "shard"
+
+Flags = Any
+"""A numpy array of bool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,14 @@ class JointReader(DataSourceReader):
         with open_source(self._options.store, self._options.namespace) as store:
             is_divided = len(store.shards) > 1
 
-            def is_home(partition_key: str) -> bool:
-                return not is_divided or store.shard_of(partition_key) == shard
+            def are_home(partition_keys: Array) -> Flags:
+                if not is_divided:
+                    return numpy.ones(len(partition_keys), bool)
+                return numpy.array([store.shard_of(key) == shard for key in partition_keys.to_pylist()], bool)
 
             with store.scans(shard, partition.point) as scan:
                 streams = [_filled(scan, piece, self._view.batch_rows) for piece in partition.pieces]
-                for columns in self._view.decode(streams, own, is_home):
+                for columns in self._view.decode(streams, own, are_home):
                     count = len(next(iter(columns.values())))
                     common = {SHARD: shards(shard, count), AS_OF: moments(self._options.as_of_ms, count)}
                     every = {**common, **columns}

@@ -84,8 +84,8 @@ class Kind:
     """... with 2, `PATH/NAME/ANYTHING`."""
 
 
-IsHome = Callable[[str], bool]
-"""Whether the records of a partition are to be where these are."""
+AreHome = Callable[[Any], Any]
+"""Of partitions, as Arrow strings, whether their records are to be where these are: bools of numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class JointView:
     schema: str
     """Its columns, as DDL; the source adds `shard` behind them and makes all nullable."""
     kinds: Sequence[Kind]
-    decode: Callable[[Sequence[Iterator[Records]], Sequence[str], IsHome], Iterator[Mapping[str, Any]]]
+    decode: Callable[[Sequence[Iterator[Records]], Sequence[str], AreHome], Iterator[Mapping[str, Any]]]
     """Of the records of each kind, in the order of their keys, the columns asked for: arrays of one length."""
     batch_rows: int
     """So many records of a kind at a time."""

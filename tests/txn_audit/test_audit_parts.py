@@ -88,7 +88,7 @@ def parts(pairs: Sequence[Pair], batch: int) -> list[dict[str, Any]]:
     names = names_of(transaction_parts.schema)
     found: list[dict[str, Any]] = []
     streams = [stream(kind.path) for kind in transaction_parts.kinds]
-    for columns in transaction_parts.decode(streams, names, lambda _: True):
+    for columns in transaction_parts.decode(streams, names, lambda keys: numpy.ones(len(keys), bool)):
         arrays = {name: each.cast(NUMBER) if each.type == TIME else each for name, each in columns.items()}
         found += pyarrow.table(arrays).to_pylist()
     return found

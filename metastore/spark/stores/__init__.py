@@ -2,7 +2,8 @@
 
     model       `SourceStore`, `Piece`, `Point`: the words
     directory   an LMDB directory, read in this process beside whoever writes it; `past`, how it is read at a point;
-                `leaves`, how records are cut out of LMDB's pages, and `entries`, how those of indexes are
+                `leaves`, how records are cut out of LMDB's pages, and `entries`, how those of indexes are; `mapping`,
+                the pages themselves
     service     our service, over the network
     contract    everything else that keeps the contract of `metastore.interface`, as well as that can be
     opening     which of them a URL means

@@ -33,6 +33,7 @@ from metastore.log import LogFollower, LogPlace, LogTrimmed
 from metastore.spark.errors import PointGone, StoreUnreachable
 from metastore.spark.records import Records, records_in, records_of
 from metastore.spark.stores.leaves import Elsewhere, Found, Leaves
+from metastore.spark.stores.mapping import pages_of
 
 MAP_BYTES = 1 << 40
 """The address space for a file that may grow while it is read. Only what is there takes room."""
@@ -96,8 +97,8 @@ class ShardFiles:
         return tuple(root_of(transaction, name.encode()) for name in names)
 
     def pages(self) -> Pages:
-        """The pages of the environment, to be closed."""
-        return Pages(self._index, int(self.environment.stat()["psize"]))
+        """The pages of the environment, as far as there are any by now."""
+        return pages_of(self._index, int(self.environment.stat()["psize"]))
 
     def state(self, is_held: bool) -> tuple[State, lmdb.Transaction[bytes]]:
         """The state of now, and the transaction that holds it."""
@@ -183,10 +184,10 @@ class Past:
     def view(self, table: Table, low: bytes, high: bytes | None) -> View:
         """The shard at the state, as far as this range of the table goes."""
         layer = self._generation.layers[table].entries
-        with self._files.pages() as pages:
-            for key in self._later[table]:
-                if key not in layer and low <= key and (high is None or key < high):
-                    layer[key] = self._before(table, key, pages)
+        pages = self._files.pages()
+        for key in self._later[table]:
+            if key not in layer and low <= key and (high is None or key < high):
+                layer[key] = self._before(table, key, pages)
         return View(self._files.trees, self._transaction, [self._generation])
 
     def entries(self, low: bytes, high: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -211,8 +212,7 @@ class Past:
         """The record that an index entry leads to, by its encoded key."""
         layer = self._generation.layers[Table.RECORDS].entries
         if key not in layer and key in self._later[Table.RECORDS]:
-            with self._files.pages() as pages:
-                layer[key] = self._before(Table.RECORDS, key, pages)
+            layer[key] = self._before(Table.RECORDS, key, self._files.pages())
         record = self._records.record(key)
         assert record is not None, "an index entry has no record"
         return record
@@ -256,8 +256,7 @@ class Past:
     def _found(self, table: Table, low: bytes, high: bytes, count: int) -> Iterator[Found | Elsewhere]:
         """The fast way: no key is looked at, but at the ends."""
         root = root_of(self._transaction, TABLE_NAMES[table].encode())
-        with self._files.pages() as pages:
-            yield from Leaves(pages).values(root, low, high, count)
+        yield from Leaves(self._files.pages()).values(root, low, high, count)
 
     def _unchanged_records(self, table: Table, low: bytes, high: bytes, count: int, shard: int) -> Iterator[Records]:
         for found in self._found(table, low, high, count):

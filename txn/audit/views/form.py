@@ -195,11 +195,13 @@ def key_parts(records: Records, pattern: str) -> Array:
     return pc.extract_regex(text(records.keys), pattern)
 
 
-def json_fields(values: Sequence[bytes], fields: pyarrow.Schema) -> pyarrow.Table | None:
+def json_fields(values: Array, fields: pyarrow.Schema) -> pyarrow.Table | None:
     """The fields of JSON objects; None unless all are objects of one line with fields of these types."""
-    joined = b"\n".join(values)
+    count = len(values)
+    joined = pc.binary_join(pyarrow.ListArray.from_arrays([0, count], values), b"\n")[0].as_buffer()
     # None is blank, so as many objects as values means one object in each.
-    if joined.count(b"\n") != len(values) - 1 or not all(value[:1] == b"{" for value in values):
+    breaks = numpy.count_nonzero(numpy.frombuffer(joined, numpy.uint8) == ord("\n"))
+    if breaks != count - 1 or not pc.all(pc.starts_with(values, "{")).as_py():
         return None
     try:
         found = arrow_json.read_json(
@@ -211,7 +213,7 @@ def json_fields(values: Sequence[bytes], fields: pyarrow.Schema) -> pyarrow.Tabl
         )
     except pyarrow.ArrowException:
         return None
-    return found.combine_chunks() if found.num_rows == len(values) else None
+    return found.combine_chunks() if found.num_rows == count else None
 
 
 def field(table: pyarrow.Table, name: str) -> Array:

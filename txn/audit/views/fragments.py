@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from metastore.spark.records import Numbers, Records
 from metastore.spark.views import Selection
-from txn.audit.views.form import NUMBER, ODD, TEXT, TIME, Array, field
+from txn.audit.views.form import NUMBER, ODD, TEXT, TIME, Array, field, from_ms
 from txn.audit.views.hashing import hashes, mixed
+from txn.audit.views.laid import Laid
 from txn.audit.views.operations import ops
 from txn.audit.views.outcomes import applied
 
@@ -48,18 +49,52 @@ _SUMS: Mapping[str, tuple[Callable[[Numbers, Numbers], Numbers], int]] = {
 }
 """How each column is added up, and what stands for null meanwhile."""
 _SELECTION = Selection("")
-_READ = ("txn_id", "segment", "subscription", "sequence", "ledger", "first_entry", "last_entry", "cumulative", "batch")
+_READ = (
+    *("txn_id", "segment", "subscription"),
+    *("ledger", "first_entry", "last_entry", "cumulative", "batch", "written"),
+)
 
 
 def of_operations(records: Records) -> pyarrow.Table:
-    """A fragment of each operation, and rows of what cannot be read."""
-    names = [*_READ, "written", "term", *(name for name, _ in ODD)]
-    decoded = ops.decode(records, names, _SELECTION)
+    """A fragment of each operation, or of several beside each other, and rows of what cannot be read."""
+    laid = Laid(records)
+    return _of_runs(records, laid) if laid.is_sound.all() else _of_each(records)
+
+
+def _of_runs(records: Records, laid: Laid) -> pyarrow.Table:
+    """Those of one participant that follow each other, added up before anything else is made of them."""
+    said, runs = laid.numbers, laid.runs
+    columns = {
+        "operations": numpy.diff(numpy.append(runs, len(records))),
+        "cumulative": numpy.add.reduceat(said.is_cumulative.astype(numpy.int64), runs),
+        "first_sequence": numpy.minimum.reduceat(said.sequence, runs),
+        "last_sequence": numpy.maximum.reduceat(said.sequence, runs),
+        "last_ledger": numpy.maximum.reduceat(said.ledger, runs),
+        "last_term": numpy.maximum.reduceat(said.term, runs),
+        "keys_hash": numpy.bitwise_xor.reduceat(hashes(records.keys).view(numpy.int64), runs),
+    }
+    found = {
+        "txn_id": laid.txn_ids,
+        "segment": laid.segments,
+        "subscription": laid.subscriptions,
+        **{name: pyarrow.array(numbers) for name, numbers in columns.items()},
+        "first_written": from_ms(numpy.minimum.reduceat(said.written_ms, runs)),
+        "last_written": from_ms(numpy.maximum.reduceat(said.written_ms, runs)),
+    }
+    if said.is_ack.any():
+        each = _acknowledged({name: laid.columns[name]() for name in _READ})
+        found["places"] = _places_together(each["places"], laid.run_of, len(runs))
+        found["spans"] = _spans_together(each["spans"], laid.run_of, len(runs))
+    return _table(found, len(runs))
+
+
+def _of_each(records: Records) -> pyarrow.Table:
+    decoded = ops.decode(records, [*_READ, "sequence", "term", *(name for name, _ in ODD)], _SELECTION)
     columns = decoded.columns
     keys = records.keys if decoded.rows is None else records.keys.take(pyarrow.array(decoded.rows))
-    is_ack = columns["subscription"].is_valid().to_numpy(zero_copy_only=False)
-    count = len(is_ack)
+    count = len(keys)
     found = {
+        **{name: columns[name] for name in ("txn_id", "segment", "subscription", "odd_key", "odd")},
         "operations": pyarrow.array(numpy.ones(count, numpy.int64)),
         "cumulative": columns["cumulative"].cast(pyarrow.int8()).cast(NUMBER),
         "first_sequence": columns["sequence"],
@@ -69,11 +104,21 @@ def of_operations(records: Records) -> pyarrow.Table:
         "last_ledger": columns["ledger"],
         "last_term": columns["term"],
         "keys_hash": pyarrow.array(hashes(keys).view(numpy.int64)),
-        "applied": pyarrow.nulls(count, TIME),
-        "places": _listed(places_of(columns)),
-        "spans": _spans(columns, is_ack),
+        **_acknowledged(columns),
     }
-    return pyarrow.table({name: found.get(name, columns.get(name)) for name in (*FRAGMENT.names, "odd_key", "odd")})
+    return _table(found, count)
+
+
+def _table(found: Mapping[str, Array], count: int) -> pyarrow.Table:
+    """Fragments and what cannot be read, with nulls where nothing is known."""
+    schema = pyarrow.schema([*FRAGMENT, *ODD])
+    return pyarrow.table([found.get(each.name, pyarrow.nulls(count, each.type)) for each in schema], schema=schema)
+
+
+def _acknowledged(columns: Mapping[str, Array]) -> dict[str, Array]:
+    """What each operation acknowledges."""
+    is_ack = columns["subscription"].is_valid().to_numpy(zero_copy_only=False)
+    return {"places": _listed(places_of(columns)), "spans": _spans(columns, is_ack)}
 
 
 def places_of(columns: Mapping[str, Array]) -> Array:
@@ -117,10 +162,7 @@ def of_applied(records: Records) -> pyarrow.Table:
     columns = applied.decode(records, names, _SELECTION).columns
     count = len(columns["txn_id"])
     none = pyarrow.array(numpy.zeros(count, numpy.int64))
-    zeros = dict.fromkeys(("operations", "cumulative", "keys_hash"), none)
-    return pyarrow.table(
-        {**{each.name: pyarrow.nulls(count, each.type) for each in FRAGMENT}, **zeros, **columns}
-    )
+    return _table({**dict.fromkeys(("operations", "cumulative", "keys_hash"), none), **columns}, count)
 
 
 def added_up(fragments: pyarrow.Table) -> pyarrow.Table:

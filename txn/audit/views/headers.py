@@ -93,7 +93,7 @@ _HEADER_FIELDS = pyarrow.schema(
 
 
 def _swift_headers(records: Records) -> Swift | None:
-    table = json_fields(records.values.to_pylist(), _HEADER_FIELDS)
+    table = json_fields(records.values, _HEADER_FIELDS)
     if table is None:
         return None
     parts = key_parts(records, f"^{paths.HEADERS}/(?P<txn_id>{ID})$")

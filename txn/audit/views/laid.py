@@ -1,6 +1,14 @@
-"""Operations that are laid out (`txn.model.layout`): their columns, of a whole batch at once, without parsing."""
+"""Operations that are laid out (`txn.model.layout`): their columns, of a whole batch at once, without parsing.
+
+Those of one participant often follow each other: all their bytes are the same but for a few numbers. So texts are looked
+at once for each run of such records, and numbers, which are at fixed places, in all of them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy
 import pyarrow
@@ -23,92 +31,182 @@ _KINDS = pyarrow.array([OperationKind.WRITE.value, OperationKind.ACK.value], TEX
 _LOW, _HALF = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
 
 
-def laid_operations(records: Records) -> Swift | None:
-    """The columns of a batch. Records of another format are not sound, nor those that acknowledge parts of a batch."""
-    letters = Letters(records.buffer)
-    starts, sizes = records.value_bounds
-    head = letters.rows(starts, _HEAD_WORDS)
-    about, segment_bytes = head[:, 0] & _LOW, _number(head[:, 0] >> _HALF)
-    subscription_bytes, broker_bytes = _number(head[:, 1] & _LOW), _number(head[:, 1] >> _HALF)
-    ledger, first, last, term, written_ms = (_number(head[:, place]) for place in range(2, 7))
-    flags = about >> numpy.uint64(8)
-    is_ack, is_cumulative, is_several = (
-        flags & numpy.uint64(flag) != 0 for flag in (layout.ACK, layout.CUMULATIVE, layout.SEVERAL)
-    )
-    size = layout.HEAD.size + segment_bytes + subscription_bytes + broker_bytes
-    is_sound = (
-        (about & numpy.uint64(0xFF) == numpy.uint64(layout.FORMAT))
-        & (flags <= numpy.uint64(layout.FLAGS))
-        & (sizes == size)
-        & (head[:, 7] == 0)
-        & numpy.where(is_ack, ~is_several, ~is_cumulative & (subscription_bytes == 0))
-        & (ledger >= 0)
-        & (first >= 0)
-        & numpy.where(is_several, last >= first, last == first)
-        & (term >= 0)
-        & (written_ms >= 0)
-        & (written_ms <= TIME_MS_MAX)
-    )
-    sequences, txn_ids, is_key = _keys(records, letters)
-    is_sound &= is_key
-    segments_at = starts + layout.HEAD.size
-    subscriptions_at = segments_at + segment_bytes
-    brokers_at = subscriptions_at + subscription_bytes
-    is_sound &= letters.begins_letter(subscriptions_at) & letters.begins_letter(brokers_at)
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """What each record says in numbers, whether it is sound or not."""
 
-    def cut(at: Numbers, length: Numbers) -> Array:
-        # Pieces must follow each other: of a record that is not sound it is an empty one.
-        return records.cut(numpy.where(is_sound, at, starts), numpy.where(is_sound, length, 0))
+    is_ack: Flags
+    is_cumulative: Flags
+    ledger: Numbers
+    first_entry: Numbers
+    last_entry: Numbers
+    term: Numbers
+    written_ms: Numbers
+    sequence: Numbers
 
-    try:
-        # All three are text where the whole is, and each begins with a letter. Most readers want one of them, or none.
-        cut(segments_at, segment_bytes + subscription_bytes + broker_bytes).cast(TEXT)
-    except pyarrow.ArrowInvalid:
-        return None
 
-    def text(at: Numbers, length: Numbers) -> Array:
-        pieces = cut(at, length)
+class Laid:
+    """A batch of operations. Those of another format are not sound, nor those that acknowledge parts of a batch."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        letters = Letters(records.buffer)
+        starts, sizes = records.value_bounds
+        head = letters.rows(starts, _HEAD_WORDS)
+        about, segment_bytes = head[:, 0] & _LOW, _number(head[:, 0] >> _HALF)
+        subscription_bytes, broker_bytes = _number(head[:, 1] & _LOW), _number(head[:, 1] >> _HALF)
+        ledger, first, last, term, written_ms = (_number(head[:, place]) for place in range(2, 7))
+        flags = about >> numpy.uint64(8)
+        is_ack, is_cumulative, is_several = (
+            flags & numpy.uint64(flag) != 0 for flag in (layout.ACK, layout.CUMULATIVE, layout.SEVERAL)
+        )
+        key_starts, key_lengths = records.key_bounds
+        ends = key_starts + key_lengths
+        sequence, is_number = letters.digits(ends, DIGITS_MAX)
+        number_at = ends - DIGITS_MAX - len(_KEY_NUMBER)
+        size = layout.HEAD.size + segment_bytes + subscription_bytes + broker_bytes
+        is_sound = (
+            (about & numpy.uint64(0xFF) == numpy.uint64(layout.FORMAT))
+            & (flags <= numpy.uint64(layout.FLAGS))
+            & (sizes == size)
+            & (head[:, 7] == 0)
+            & numpy.where(is_ack, ~is_several, ~is_cumulative & (subscription_bytes == 0))
+            & (ledger >= 0)
+            & (first >= 0)
+            & numpy.where(is_several, last >= first, last == first)
+            & (term >= 0)
+            & (written_ms >= 0)
+            & (written_ms <= TIME_MS_MAX)
+            & is_number
+            & (number_at > key_starts + len(_KEY_HEAD))
+        )
+        self.numbers = Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, sequence)
+        # From the texts on all is the same in a run, up to the number in the key, which stands behind the value.
+        texts_at = starts + layout.HEAD.size
+        same = records.cut(
+            numpy.where(is_sound, texts_at, starts), numpy.where(is_sound, number_at + len(_KEY_NUMBER) - texts_at, 0)
+        )
+        is_new = numpy.ones(len(starts), bool)
+        is_new[1:] = pc.not_equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
+        for each in (segment_bytes, subscription_bytes, broker_bytes, is_ack, is_sound):
+            is_new[1:] |= each[1:] != each[:-1]
+        self.runs = numpy.flatnonzero(is_new)
+        """Where each run begins."""
+        self._is_new = is_new
+        self._some = records.some(self.runs)
+        self._texts_at, self._id_at = texts_at[self.runs], (key_starts + len(_KEY_HEAD))[self.runs]
+        self._segment_bytes, self._subscription_bytes = segment_bytes[self.runs], subscription_bytes[self.runs]
+        self._broker_bytes, self._id_bytes = broker_bytes[self.runs], (number_at - key_starts - len(_KEY_HEAD))[self.runs]
+        self._is_sound_run = self._checked(letters, is_sound[self.runs], key_starts[self.runs], number_at[self.runs])
+        self.is_sound: Flags = self._is_sound_run[self.run_of]
+
+    def _checked(self, letters: Letters, is_sound: Flags, key_starts: Numbers, number_at: Numbers) -> Flags:
+        """Which runs have texts, and keys `/txn-op/ID/-NUMBER`."""
+        self._is_sound_run = is_sound
+        is_sound = is_sound & letters.has(key_starts, _KEY_HEAD) & letters.has(number_at, _KEY_NUMBER)
+        for at in (self._subscriptions_at, self._brokers_at):
+            is_sound &= letters.begins_letter(at)
+        # All three are text where the whole is, and each begins with a letter.
+        whole = self._cut(self._texts_at, self._segment_bytes + self._subscription_bytes + self._broker_bytes)
+        is_sound &= _is_text(whole)
+        is_id = pc.match_substring_regex(self._cut(self._id_at, self._id_bytes), f"^{ID}$")
+        return is_sound & is_id.to_numpy(zero_copy_only=False)
+
+    @property
+    def _subscriptions_at(self) -> Numbers:
+        return self._texts_at + self._segment_bytes
+
+    @property
+    def _brokers_at(self) -> Numbers:
+        return self._subscriptions_at + self._subscription_bytes
+
+    def _cut(self, at: Numbers, lengths: Numbers) -> Array:
+        """A piece of the first record of each run; an empty one where that is not sound."""
+        starts, _ = self._some.value_bounds
+        return self._some.cut(numpy.where(self._is_sound_run, at, starts), numpy.where(self._is_sound_run, lengths, 0))
+
+    def _text(self, at: Numbers, lengths: Numbers) -> Array:
+        pieces = self._cut(at, lengths)
         return pyarrow.StringArray.from_buffers(len(pieces), *pieces.buffers()[1:])
 
-    return Swift(
-        {
-            "txn_id": lambda: txn_ids,
-            "sequence": lambda: pyarrow.array(sequences),
-            "kind": lambda: _KINDS.take(pyarrow.array(is_ack.astype(numpy.int8))),
-            "segment": lambda: text(segments_at, segment_bytes),
-            "subscription": lambda: pc.if_else(
-                pyarrow.array(is_ack), text(subscriptions_at, subscription_bytes), None
-            ),
-            "ledger": lambda: pyarrow.array(ledger),
-            "first_entry": lambda: pyarrow.array(first),
-            "last_entry": lambda: pyarrow.array(last),
-            "cumulative": lambda: pyarrow.array(is_cumulative),
-            "batch": lambda: pyarrow.nulls(len(records), BATCH),
-            "written": lambda: times(written_ms),
-            "broker": lambda: text(brokers_at, broker_bytes),
-            "term": lambda: pyarrow.array(term),
-        },
-        pyarrow.array(is_sound),
-    )
+    # -- of each run
+
+    @cached_property
+    def txn_ids(self) -> Array:
+        """The transaction."""
+        return self._text(self._id_at, self._id_bytes)
+
+    @cached_property
+    def segments(self) -> Array:
+        """The segment."""
+        return self._text(self._texts_at, self._segment_bytes)
+
+    @cached_property
+    def subscriptions(self) -> Array:
+        """The subscription; null for writes."""
+        found = self._text(self._subscriptions_at, self._subscription_bytes)
+        return pc.if_else(pyarrow.array(self.numbers.is_ack[self.runs]), found, None)
+
+    @cached_property
+    def brokers(self) -> Array:
+        """Who wrote it."""
+        return self._text(self._brokers_at, self._broker_bytes)
+
+    # -- of each record
+
+    @cached_property
+    def run_of(self) -> Numbers:
+        """The run of each."""
+        return numpy.cumsum(self._is_new) - 1
+
+    @property
+    def columns(self) -> dict[str, Callable[[], Array]]:
+        """The columns of the view, each made when it is asked for."""
+        said, count = self.numbers, len(self.run_of)
+
+        def each(of_runs: Callable[[], Array]) -> Callable[[], Array]:
+            return lambda: of_runs().take(pyarrow.array(self.run_of))
+
+        return {
+            "txn_id": each(lambda: self.txn_ids),
+            "sequence": lambda: pyarrow.array(said.sequence),
+            "kind": lambda: _KINDS.take(pyarrow.array(said.is_ack.astype(numpy.int8))),
+            "segment": each(lambda: self.segments),
+            "subscription": each(lambda: self.subscriptions),
+            "ledger": lambda: pyarrow.array(said.ledger),
+            "first_entry": lambda: pyarrow.array(said.first_entry),
+            "last_entry": lambda: pyarrow.array(said.last_entry),
+            "cumulative": lambda: pyarrow.array(said.is_cumulative),
+            "batch": lambda: pyarrow.nulls(count, BATCH),
+            "written": lambda: times(said.written_ms),
+            "broker": each(lambda: self.brokers),
+            "term": lambda: pyarrow.array(said.term),
+        }
+
+
+def _is_text(pieces: Array) -> Flags:
+    """Which pieces are UTF-8: nearly always all."""
+    try:
+        pieces.cast(TEXT)
+    except pyarrow.ArrowInvalid:
+        return numpy.array([_is_utf8(each) for each in pieces.to_pylist()], bool)
+    return numpy.ones(len(pieces), bool)
+
+
+def _is_utf8(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def laid_operations(records: Records) -> Swift:
+    """The columns of a batch."""
+    laid = Laid(records)
+    return Swift(laid.columns, pyarrow.array(laid.is_sound))
 
 
 def _number(words: Array) -> Numbers:
     """As int64, in one piece; what does not fit is negative."""
     return numpy.ascontiguousarray(words).view(numpy.int64)
-
-
-def _keys(records: Records, letters: Letters) -> tuple[Numbers, Array, Flags]:
-    """The numbers and transactions of keys `/txn-op/ID/-NUMBER`, and which keys are such."""
-    starts, lengths = records.key_bounds
-    ends = starts + lengths
-    number, ids = ends - DIGITS_MAX - len(_KEY_NUMBER), starts + len(_KEY_HEAD)
-    sequences, is_key = letters.digits(ends, DIGITS_MAX)
-    is_key &= (number > ids) & letters.has(starts, _KEY_HEAD) & letters.has(number, _KEY_NUMBER)
-    txn_ids = records.cut(numpy.where(is_key, ids, starts), numpy.where(is_key, number - ids, 0))
-    # Those of one transaction follow each other: one look is enough for them.
-    is_new = numpy.ones(len(starts), bool)
-    is_new[1:] = pc.not_equal(txn_ids[1:], txn_ids[:-1]).to_numpy(zero_copy_only=False)
-    each = txn_ids.take(pyarrow.array(numpy.flatnonzero(is_new)))
-    is_id = pc.match_substring_regex(each, f"^{ID}$").to_numpy(zero_copy_only=False)
-    is_key &= is_id[numpy.cumsum(is_new) - 1]
-    return sequences, pc.if_else(pyarrow.array(is_key), txn_ids, b"").cast(TEXT), is_key

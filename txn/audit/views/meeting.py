@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.compute as pc
 
 from metastore.spark.records import Numbers
-from metastore.spark.views import IsHome
+from metastore.spark.views import AreHome
 from txn.audit.views.form import FLAG, NUMBER, TEXT, TIME, Array, field
 from txn.audit.views.fragments import FRAGMENT
 
@@ -34,11 +34,11 @@ MET = pyarrow.schema(
 _LEAST, _GREATEST = numpy.iinfo(numpy.int64).min, numpy.iinfo(numpy.int64).max
 
 
-def met(headers: pyarrow.Table, parts: pyarrow.Table, is_home: IsHome) -> Iterator[pyarrow.Table]:
+def met(headers: pyarrow.Table, parts: pyarrow.Table, are_home: AreHome) -> Iterator[pyarrow.Table]:
     """Rows of these headers and these participants, of which those of a transaction lie beside each other."""
     headers = headers.combine_chunks()
     ids = field(headers, "txn_id")
-    is_sure = numpy.fromiter(map(is_home, ids.to_pylist()), bool, len(ids))
+    is_sure = are_home(ids)
     counts = ids.value_counts()
     if len(counts) < len(ids):
         several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

@@ -97,7 +97,7 @@ _OPERATION_FIELDS = pyarrow.schema(
 
 
 def _swift_operations(records: Records) -> Swift | None:
-    table = json_fields(records.values.to_pylist(), _OPERATION_FIELDS)
+    table = json_fields(records.values, _OPERATION_FIELDS)
     if table is None:
         return None
     parts = key_parts(records, f"^{paths.OPERATIONS}/(?P<txn_id>{ID})/-(?P<sequence>00[0-9]{{18}})$")

@@ -77,7 +77,7 @@ _APPLIED_FIELDS = pyarrow.schema(
 
 
 def _swift_applied(records: Records) -> Swift | None:
-    table = json_fields(records.values.to_pylist(), _APPLIED_FIELDS)
+    table = json_fields(records.values, _APPLIED_FIELDS)
     if table is None:
         return None
     pattern = f"^{paths.APPLIED}/(?P<txn_id>{ID})/(?P<segment>[^/:]+)(?P<colon>:?)(?P<subscription>[^/]*)$"
@@ -165,10 +165,7 @@ def _swift_aborted(records: Records) -> Swift | None:
     parts = key_parts(records, f"^{paths.SEGMENTS}/(?P<segment>[^/]+)/aborted/(?P<txn_id>{ID})$")
     is_ours = pc.is_valid(parts)
     # Cursors lie beside them.
-    values = [
-        value if ours else b"{}" for value, ours in zip(records.values.to_pylist(), is_ours.to_pylist(), strict=True)
-    ]
-    table = json_fields(values, fields)
+    table = json_fields(pc.if_else(is_ours, records.values, b"{}"), fields)
     if table is None:
         return None
     first, last = (pc.extract_regex(field(table, name), POSITION_PATTERN) for name in ("first", "last"))

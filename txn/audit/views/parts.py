@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.compute as pc
 
 from metastore.spark.records import Records
-from metastore.spark.views import IsHome, JointView, Kind, Selection
+from metastore.spark.views import AreHome, JointView, Kind, Selection
 from txn.audit.views.form import ODD, Array, ddl, field
 from txn.audit.views.fragments import FRAGMENT, added_up, of_applied, of_operations
 from txn.audit.views.headers import headers
@@ -104,24 +104,32 @@ class _Stream:
         if bound is None:
             found, self.rows = self.rows, self.rows.slice(0, 0)
             return found
-        is_before = pc.less(self.rows["txn_id"], bound)
-        found, self.rows = self.rows.filter(is_before), self.rows.filter(pc.invert(is_before))
+        is_before = pc.less(field(self.rows, "txn_id"), bound)
+        count = pc.sum(is_before).as_py() or 0
+        if pc.all(is_before[:count]).as_py():
+            found, self.rows = self.rows.slice(0, count), self.rows.slice(count)
+        else:  # an id that begins with another one comes before it, or behind it
+            found, self.rows = self.rows.filter(is_before), self.rows.filter(pc.invert(is_before))
         return found
 
 
 def _decoded(
-    kinds: Sequence[Iterator[Records]], names: Sequence[str], is_home: IsHome
+    kinds: Sequence[Iterator[Records]], names: Sequence[str], are_home: AreHome
 ) -> Iterator[Mapping[str, Array]]:
     streams = [
         _Stream(records, decode, pyarrow.Table.combine_chunks if schema is HEADER else added_up, schema.empty_table())
         for records, (decode, schema) in zip(kinds, _KINDS, strict=True)
     ]
-    for table in _blocks(streams, is_home):
+    for table in _blocks(streams, are_home):
         if len(table):
-            yield {name: _column(table, name) for name in names}
+            known = set(table.column_names)
+            yield {
+                name: field(table, name) if name in known else pyarrow.nulls(len(table), _ROW.field(name).type)
+                for name in names
+            }
 
 
-def _blocks(streams: Sequence[_Stream], is_home: IsHome) -> Iterator[pyarrow.Table]:
+def _blocks(streams: Sequence[_Stream], are_home: AreHome) -> Iterator[pyarrow.Table]:
     """All transactions, some at a time: as far as every kind was read."""
     bound: str | None = ""
     while bound is not None:
@@ -131,15 +139,10 @@ def _blocks(streams: Sequence[_Stream], is_home: IsHome) -> Iterator[pyarrow.Tab
                 yield stream.pull()
         bound = min((stream.last for stream in streams if stream.last is not None), default=None)
         own, *parts = (stream.take(bound) for stream in streams)
-        yield from met(own, added_up(pyarrow.concat_tables(parts)), is_home)
+        yield from met(own, added_up(pyarrow.concat_tables(parts)), are_home)
         for stream in streams[1:]:
             if len(stream.rows) > HELD_MAX:
                 yield unmet(stream.take(None))
-
-
-def _column(table: pyarrow.Table, name: str) -> Array:
-    """A column; nulls where a block has none of it."""
-    return field(table, name) if name in table.column_names else pyarrow.nulls(len(table), _ROW.field(name).type)
 
 
 transaction_parts = JointView(
