@@ -87,15 +87,25 @@ class Pages:
         """
         if root.page == NO_PAGE:
             return Separators([], 0)
-        pages, firsts, share = [root.page], [b""], 1.0
+        pages, firsts = [root.page], [b""]
         while True:
             inner = [key for key in firsts if low < key and (high is None or key < high)]
             if len(inner) >= wanted or not pages or not self._flags(pages[0]) & _BRANCH:
-                return Separators(inner, round(share * root.entries))
+                return Separators(inner, self._entries(pages, low, high))
             below = [child for page, first in zip(pages, firsts, strict=True) for child in self._children(page, first)]
             chosen = [(page, first) for page, first, end in below if _meet(first, end, low, high)]
-            share *= len(chosen) / len(below)
             pages, firsts = [page for page, _ in chosen], [first for _, first in chosen]
+
+    def _entries(self, pages: list[int], low: bytes, high: bytes | None) -> int:
+        """How many keys of a range are below these pages; if they are no leaves, about: as many below each as below
+        the one in the middle."""
+        if not pages or not self._flags(pages[0]) & _BRANCH:
+            return sum(low <= key and (high is None or key < high) for page in pages for key in self.keys(page))
+        count, page = len(pages), pages[len(pages) // 2]
+        while self._flags(page) & _BRANCH:
+            nodes = list(self._nodes(page))
+            count, page = count * len(nodes), self._below(nodes[len(nodes) // 2][1])
+        return count * len(self.keys(page))
 
     def _children(self, page: int, first: bytes) -> Iterator[tuple[int, bytes, bytes | None]]:
         """The pages below a branch: each with its first key, and where the next one begins."""

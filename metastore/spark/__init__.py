@@ -21,7 +21,8 @@ rows; ranges are options. It knows no records: what values mean is known to view
 Oxia has no point that could be read, and so is read only by those who say that they can do without.
 
     source      what Spark calls; `options`, what it may be told
-    batch       plan and read; `joint`, records of several kinds together; `streaming`, the same for changes
+    batch       plan and read; `joint`, records of several kinds together; `several`, views beside each other;
+                `streaming`, the same for changes
     columns     Arrow columns of records; `records`, records as numpy arrays
     changes     changes of a stream as the columns of a view
     views       how others add their own columns

@@ -71,10 +71,11 @@ def point_of(store: SourceStore, options: Options) -> Point:
     return store.pin(options.hold_ms)
 
 
-def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int) -> list[Piece]:
+def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int, records_min: int = 1) -> list[Piece]:
     """The pieces of all scopes, about as many as wanted; at least one, since Spark takes none for one.
 
-    A scope is in as many pieces as it has records, so that all pieces are of about one size.
+    A scope is in pieces by how many records it has, so that all are of about one size, and none is of less than
+    `records_min` that need not be.
     """
     whole = [piece for scope in scopes for piece in pieces_of(store, scope)]
     found = [store.cuts(piece, wanted) if wanted > 1 else Cuts([], 0) for piece in whole]
@@ -82,7 +83,7 @@ def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int) -> list[Piece
     parts: list[Piece] = []
     for piece, (keys, entries) in zip(whole, found, strict=True):
         # Rather a few more than one that is twice as long as the others.
-        count = max(1, -(-wanted * entries // max(1, every)))
+        count = max(1, min(-(-wanted * entries // max(1, every)), entries // records_min))
         chosen = (keys[number * (len(keys) + 1) // count - 1] for number in range(1, count)) if keys else ()
         bounds = [piece.start, *dict.fromkeys(key for key in chosen if key), piece.end]
         parts += [Piece(piece.shard, low, high, piece.index) for low, high in pairwise(bounds)]

@@ -13,7 +13,7 @@ from metastore.spark import schemas
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_of_entries
 from metastore.spark.stores.model import ChangedRecord
-from metastore.spark.views import COMMON_SCHEMA, JOINT_SCHEMA, JointView, Selection, View
+from metastore.spark.views import COMMON_SCHEMA, JOINT_SCHEMA, VIEW, JointView, Selection, View, Views
 
 Array = Any
 
@@ -62,18 +62,35 @@ _OF_RECORDS: Mapping[str, Callable[[Records], Array]] = {
 }
 
 
-def schema_of(view: View | JointView | None, index: str | None) -> str:
+AnyView = View | JointView | Views
+
+
+def schema_of(view: AnyView | None, index: str | None) -> str:
     """The columns that there are, as DDL."""
     if isinstance(view, JointView):
         return f"{view.schema}, {JOINT_SCHEMA}"
+    if isinstance(view, Views):
+        return f"{VIEW} STRING, {_schema_of_all(view)}, {COMMON_SCHEMA}"
     if view is not None:
         return f"{view.schema}, {COMMON_SCHEMA}"
     return schemas.RECORDS if index is None else schemas.INDEX_ENTRIES
 
 
-def columns_of(view: View | JointView | None, index: str | None, has_moment: bool = False) -> str:
+def _schema_of_all(views: Views) -> str:
+    """The columns of all; one that several have must be of one type."""
+    types: dict[str, str] = {}
+    for name, view in views.named.items():
+        for column, kind in types_of(view.schema).items():
+            if types.setdefault(column, kind) != kind:
+                raise WrongOption(f"view {name!r} has a column {column!r} of another type: read it by itself")
+    return ", ".join(f"{column} {kind}" for column, kind in types.items())
+
+
+def columns_of(view: AnyView | None, index: str | None, has_moment: bool = False) -> str:
     """The columns that a schema may name, as DDL: with a view of single records also those of its records."""
-    found = f"{view.schema}, {schemas.RECORDS}" if isinstance(view, View) else schema_of(view, index)
+    found = schema_of(view, index)
+    if isinstance(view, View):
+        found = f"{view.schema}, {schemas.RECORDS}"
     return f"{found}, {schemas.AS_OF_SCHEMA}" if has_moment else found
 
 
@@ -130,13 +147,19 @@ def check_names(wanted: Iterable[str], schema: str) -> None:
 
 def names_of(schema: str) -> list[str]:
     """The columns of a schema in DDL. Spark's own parser needs a session."""
-    names, depth, start = [], 0, 0
+    return list(types_of(schema))
+
+
+def types_of(schema: str) -> dict[str, str]:
+    """The columns of a schema in DDL, and what each is."""
+    found, depth, start = {}, 0, 0
     for place, character in enumerate(schema + ","):
         depth += (character in "<(") - (character in ">)")
         if character == "," and not depth:
-            names.append(schema[start:place].split()[0].split(":")[0].strip("`"))
+            name, _, kind = schema[start:place].strip().partition(" ")
+            found[name.strip("`")] = kind
             start = place + 1
-    return names
+    return found
 
 
 def batch_of(arrays: Sequence[Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:

@@ -10,14 +10,15 @@ from pyspark.sql.types import StructType
 
 from metastore.spark import options as opts
 from metastore.spark.batch import BatchReader
-from metastore.spark.columns import Table, check_names, columns_of, schema_of
+from metastore.spark.columns import AnyView, Table, check_names, columns_of, schema_of
 from metastore.spark.errors import WrongOption
 from metastore.spark.joint import JointReader
 from metastore.spark.options import Options
 from metastore.spark.schemas import CHANGES
+from metastore.spark.several import SeveralReader
 from metastore.spark.stores.opening import open_source
 from metastore.spark.streaming import ChangeReader
-from metastore.spark.views import JointView, Scope, Selection, View, any_view_named
+from metastore.spark.views import JointView, Scope, Selection, View, Views, any_view_named
 
 NAME = "tidemark"
 
@@ -46,6 +47,8 @@ class TidemarkSource(DataSource):
                 raise WrongOption('a view that puts records together reads all: leave out "segment" and "transaction"')
             return JointReader(options, columns, view)
         selection = self._selection(options, view)
+        if isinstance(view, Views):
+            return SeveralReader(options, columns, view, selection)
         scopes: Sequence[Scope] = [Scope(options.range, options.index, options.partition_key)]
         if view is not None:
             scopes = view.scopes(selection)
@@ -61,12 +64,12 @@ class TidemarkSource(DataSource):
             )
         return ChangeReader(options, to_arrow_schema(schema, timezone="UTC"))
 
-    def _selection(self, options: Options, view: View | None) -> Selection:
+    def _selection(self, options: Options, view: View | Views | None) -> Selection:
         if view is None:
             return Selection("")
         with open_source(options.store, options.namespace) as store:
             return Selection(store.key_sorting, options.segment, options.transaction)
 
 
-def _view(options: Options) -> View | JointView | None:
+def _view(options: Options) -> AnyView | None:
     return None if options.view is None else any_view_named(options.view)

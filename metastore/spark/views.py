@@ -105,21 +105,35 @@ class JointView:
     """So many records of a kind at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Several views as one: rows of each, with the columns of all. It is planned once, however many they are."""
+
+    named: Mapping[str, View]
+
+
 COMMON_COLUMNS = ("shard", "key", "version_id")
 COMMON_SCHEMA = "shard INT, key STRING, version_id BIGINT"
 JOINT_SCHEMA = "shard INT"
+VIEW = "view"
+"""The column that says of which view a row is, where several are read."""
 
 
 def view_named(name: str) -> View:
     """The view of that name, which is read record by record; as changes are, for one."""
-    found = any_view_named(name)
+    found = _registered(name)
     if not isinstance(found, View):
-        raise WrongOption(f"view {name!r} puts records together: it is there for batch reads only")
+        raise WrongOption(f"view {name!r} puts records together: it is there for batch reads only, and by itself")
     return found
 
 
-def any_view_named(name: str) -> View | JointView:
-    """The view that is registered under a name; WrongOption says which there are."""
+def any_view_named(name: str) -> View | JointView | Views:
+    """The view that is registered under a name, or several with commas between; WrongOption says which there are."""
+    names = name.split(",")
+    return _registered(name) if len(names) == 1 else Views({each: view_named(each) for each in names})
+
+
+def _registered(name: str) -> View | JointView:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         known = ", ".join(sorted(points)) or "none is installed"

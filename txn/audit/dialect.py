@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -55,6 +55,8 @@ class Dialect:
     index_parent: Mapping[str, str]
     """What stands before secondary keys."""
     limits: Limits
+    small: Sequence[str]
+    """Of the views those of which there are few rows, beside the others: they are read together."""
     parts: str | None = None
     """The view that has headers, operations and what was applied put together already, if there is one."""
     entry_sums: str | None = None
@@ -78,6 +80,7 @@ TIDEMARK = Dialect(
     },
     {},
     Limits(),
+    ("aborted", "segments", "segment_state", "cursors", "numbers"),
     "transaction_parts",
     "entry_sums",
 )
@@ -110,6 +113,7 @@ PULSAR = Dialect(
     },
     # As it is shipped, its coordinators sweep each minute, and collect every five minutes what is 15 minutes old.
     Limits(sweep_ms=120_000, collect_ms=1_500_000, retention_ms=850_000),
+    ("aborted", "watermarks", "numbers", "participants"),
 )
 
 DIALECTS = {each.name: each for each in (TIDEMARK, PULSAR)}

@@ -27,7 +27,8 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
     assert rules, "there is something to evaluate"
     context = Context(tables.limits)
     told("reading")
-    _ = tables.lives
+    reads = [name for rule in rules for check in rule.checks if isinstance(check, OnTables) for name in check.reads]
+    tables.begin(["small", *dict.fromkeys(reads), "together"])
     suspected = _suspected(tables, context, rules)
     on_rows: dict[str, list[tuple[Rule, OnRows]]] = {}
     found: list[DataFrame] = []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from metastore.spark.columns import names_of, schema_of
+from metastore.spark.columns import schema_of, types_of
 from metastore.spark.schemas import AS_OF, AS_OF_SCHEMA
-from metastore.spark.views import any_view_named
+from metastore.spark.views import VIEW, any_view_named
 
 INDEX_SCHEMA = "secondary_key STRING, key STRING, shard INT"
 
@@ -19,6 +21,9 @@ class Source(Protocol):
 
     def read(self, view: str, columns: Sequence[str]) -> DataFrame:
         """These columns of a view, and `as_of`."""
+
+    def several(self, views: Sequence[str]) -> DataFrame:
+        """All columns of several views, and `as_of`, and in `view` whose row it is."""
 
     def index(self, name: str) -> DataFrame:
         """The entries of an index: `secondary_key`, `key`, `shard`."""
@@ -33,18 +38,8 @@ class History(Protocol):
 
 def declared(schema: str, columns: Sequence[str]) -> str:
     """Some columns of a schema, as DDL."""
-    types = dict(zip(names_of(schema), _fields(schema), strict=True))
-    return ", ".join(types[name] for name in columns)
-
-
-def _fields(schema: str) -> list[str]:
-    found, depth, start = [], 0, 0
-    for place, character in enumerate(schema + ","):
-        depth += (character in "<(") - (character in ">)")
-        if character == "," and not depth:
-            found.append(schema[start:place].strip())
-            start = place + 1
-    return found
+    types = types_of(schema)
+    return ", ".join(f"{name} {types[name]}" for name in columns)
 
 
 class StoreSource:
@@ -62,6 +57,12 @@ class StoreSource:
         reader = self._spark.read.format("tidemark").options(**self._options).option("view", view)
         return reader.schema(f"{schema}, {AS_OF_SCHEMA}").load()
 
+    def several(self, views: Sequence[str]) -> DataFrame:
+        every = ",".join(views)
+        schema = schema_of(any_view_named(every), None)
+        reader = self._spark.read.format("tidemark").options(**self._options).option("view", every)
+        return reader.schema(f"{schema}, {AS_OF_SCHEMA}").load()
+
     def index(self, name: str) -> DataFrame:
         reader = self._spark.read.format("tidemark").options(**self._options).option("index", name)
         return reader.schema(INDEX_SCHEMA).load()
@@ -76,6 +77,10 @@ class FrameSource:
 
     def read(self, view: str, columns: Sequence[str]) -> DataFrame:
         return self._frames[view].select(*columns, AS_OF)
+
+    def several(self, views: Sequence[str]) -> DataFrame:
+        frames = [self._frames[view].withColumn(VIEW, F.lit(view)) for view in views]
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
     def index(self, name: str) -> DataFrame:
         return self._indexes[name]

@@ -14,7 +14,8 @@ those that may not have met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial, reduce
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from metastore.spark.schemas import AS_OF
+from metastore.spark.views import VIEW
 from txn.audit.dialect import Dialect, DialectName, Limits
 from txn.audit.keys import operation_key
 from txn.audit.source import History, Source
@@ -82,6 +84,7 @@ EARLY_AT = """
         each -> each.changed))
 """
 """When a cursor that knows some of the acknowledgements, and is younger than they are, was written."""
+PLANNED_AT_ONCE_MAX = 4
 BROADCAST_MAX = 100_000
 """So many transactions may be sent to every executor."""
 
@@ -115,6 +118,12 @@ class Tables:
         """Whether there are such records in this dialect."""
         return name in self.dialect.views
 
+    def begin(self, names: Iterable[str]) -> None:
+        """Makes tables beside each other: while one is planned another one is read."""
+        with ThreadPoolExecutor(PLANNED_AT_ONCE_MAX, "tables") as pool:
+            for made in [pool.submit(getattr, self, name) for name in names]:
+                made.result()
+
     @property
     def has_history(self) -> bool:
         """Whether there is a ledger of earlier audits."""
@@ -126,8 +135,16 @@ class Tables:
         return self._history.read(name)
 
     def view(self, name: str, *columns: str) -> DataFrame:
-        """Columns of a view, by the audit's name for it."""
-        return self.source.read(self.dialect.views[name], columns)
+        """Columns of a view, by the audit's name for it, and `as_of`."""
+        view = self.dialect.views[name]
+        if name in self.dialect.small:
+            return self.small.where(F.col(VIEW) == view).select(*columns, AS_OF)
+        return self.source.read(view, columns)
+
+    @cached_property
+    def small(self) -> DataFrame:
+        """All of that of which there is little; kept."""
+        return self.keep(self.source.several([self.dialect.views[name] for name in self.dialect.small]))
 
     # -- parts of participants
 
@@ -183,28 +200,40 @@ class Tables:
         return self.keep(self.source.read(self.dialect.parts, columns))
 
     @cached_property
-    def _loose_ids(self) -> tuple[DataFrame, int] | None:
-        """Transactions of which records may lie in several places, and how many; None if there are none.
+    def _loose(self) -> DataFrame:
+        """Rows of transactions of which there may be more elsewhere; kept."""
+        assert self.together is not None, "rows are loose where they were put together"
+        return self.keep(self.together.where("is_loose"))
+
+    @cached_property
+    def _loose_ids(self) -> tuple[DataFrame, int]:
+        """The transactions of which records may lie in several places, and how many; kept.
 
         One of them is null if segments skip what cannot be read.
         """
-        together = self.together
-        assert together is not None
-        ids = together.where("is_loose").select("txn_id").unionByName(self._aborted_kept.select("txn_id"))
-        found = self.keep(ids.distinct())
-        count = found.count()
-        return (found, count) if count else None
+        found = self.keep(self._loose.select("txn_id").unionByName(self._aborted().select("txn_id")).distinct())
+        return found, found.count()
 
     @cached_property
-    def _aborted_kept(self) -> DataFrame:
-        return self.keep(self._aborted())
+    def _torn(self) -> DataFrame | None:
+        """Rows that seemed to be all of their transactions, and are not; kept. None if there are none, as nearly always:
+        most loose rows are of transactions of which there is nothing else."""
+        ids, count = self._loose_ids
+        if not count:
+            return None
+        rows = self._with_header().join(self._small(ids, count), "txn_id", "left_semi")
+        found = self.keep(rows)
+        return None if found.isEmpty() else found
+
+    def _with_header(self) -> DataFrame:
+        assert self.together is not None, "rows are loose where they were put together"
+        return self.together.where("NOT coalesce(is_loose, false)")
 
     def _whole(self) -> DataFrame:
         """Rows of transactions all of whose records are in one place."""
-        together = self.together
-        assert together is not None
-        rows = together.where("NOT coalesce(is_loose, false)")
-        return rows if self._loose_ids is None else rows.join(self._small(*self._loose_ids), "txn_id", "left_anti")
+        if self._torn is None:
+            return self._with_header()
+        return self._with_header().join(self._small(*self._loose_ids), "txn_id", "left_anti")
 
     def _small(self, frame: DataFrame, count: int) -> DataFrame:
         return F.broadcast(frame) if count <= BROADCAST_MAX else frame
@@ -212,22 +241,20 @@ class Tables:
     @cached_property
     def _put_together(self) -> DataFrame | None:
         """Participants of all others, which are put together here; kept. None if there are none."""
-        together = self.together
-        if together is None:
+        if self.together is None:
             parts = [self._operations(), self._aborted(), self._announced()]
             return self.keep(_put_together(parts, self.headers))
-        if self._loose_ids is None:
+        _, count = self._loose_ids
+        if not count:
             return None
-        ids = self._small(*self._loose_ids)
-        torn = together.where("NOT coalesce(is_loose, false)").join(ids, "txn_id", "left_semi")
-        torn = self.keep(together.where("is_loose").unionByName(torn))
-        fragments = torn.where("segment IS NOT NULL").withColumns(
+        loose = self._loose if self._torn is None else self._loose.unionByName(self._torn)
+        fragments = loose.where("segment IS NOT NULL").withColumns(
             {"least_shard": F.col("shard"), "greatest_shard": F.col("shard")}
         )
         fragments = fragments.drop(*HEADER, "is_loose", "whole", "places", "entry_hash", "shard")
-        headers = torn.where("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
+        headers = loose.where("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
         headers = headers.withColumnRenamed("shard", "header_shard").select("txn_id", *HEADER, *ODD, AS_OF)
-        return self.keep(_put_together([fragments, self._aborted_kept], headers))
+        return self.keep(_put_together([fragments, self._aborted()], headers))
 
     @cached_property
     def lives(self) -> DataFrame:
@@ -303,13 +330,23 @@ class Tables:
     def states(self) -> DataFrame:
         """Logs of segments, as far as they are in the store."""
         columns = ["segment", "term", "sealed", "trimmed_ledger", "trimmed_entry", "closed", "changed", "shard"]
-        return self.keep(self.view("segment_state", *columns, *ODD).withColumnRenamed("changed", "log_changed"))
+        return self.view("segment_state", *columns, *ODD).withColumnRenamed("changed", "log_changed")
 
     @cached_property
     def cursor_records(self) -> DataFrame:
         """Cursors, whatever is known of their segments."""
         columns = ["segment", "subscription", "deleting", "mark_ledger", "mark_entry", "ranges", "changed"]
-        return self.keep(self.view("cursors", *columns, *ODD))
+        return self.view("cursors", *columns, *ODD)
+
+    @cached_property
+    def entry_sums(self) -> DataFrame | None:
+        """What entries of indexes add up to: `index` and `found_by`, `entries`, `hash`; kept. None where they are not
+        added up while they are read."""
+        if self.dialect.entry_sums is None:
+            return None
+        sums = self.source.read(self.dialect.entry_sums, ("index", "found_by", "entries", "keys_hash"))
+        added = F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash")
+        return self.keep(sums.groupBy("index", "found_by").agg(*added))
 
     @cached_property
     def segments(self) -> DataFrame:

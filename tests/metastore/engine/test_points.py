@@ -96,9 +96,13 @@ def test_cuts_part_a_range_about_evenly(shard: Shard) -> None:
     put(shard, 0, 5000)
     shard.feeder.feed_all()
     environment, order = shard.store.environment, shard.order
-    found = cuts(environment, order, Range(b"k01000", b"k03000"), 4)
+    found, entries = cuts(environment, order, Range(b"k01000", b"k03000"), 4)
     assert len(found) == 3
     bounds = [1000, *(int(key[1:]) for key in found), 3000]
     assert all(300 < high - low < 700 for low, high in pairwise(bounds))
-    assert cuts(environment, order, Range(b"x", b"z"), 4) == []
-    assert cuts(environment, order, Range(b"", b"", b"by"), 4) in ([], [b"one"])
+    assert 1500 < entries < 2500
+    assert cuts(environment, order, Range(b"k01000", b"k01003"), 4) == ([], 3)
+    assert cuts(environment, order, Range(b"x", b"z"), 4) == ([], 0)
+    found, entries = cuts(environment, order, Range(b"", b"", b"by"), 4)
+    assert found in ([], [b"one"])
+    assert 4000 < entries < 6000

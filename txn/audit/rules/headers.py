@@ -51,10 +51,11 @@ def _find_ids_not_given(tables: Tables, context: Context) -> DataFrame:
     numbers = tables.view("numbers", "coordinator", "next", "odd_key").where("odd_key IS NULL").select(
         F.col("coordinator").cast("string").alias("coordinator"), "next"
     )
-    parts = F.split("txn_id", "_")  # of Pulsar's ids as well the last two are the coordinator and the number
+    # Of Pulsar's ids as well the last two parts are the coordinator and the number.
+    parts = [F.substring_index("txn_id", "_", -2), F.substring_index("txn_id", "_", -1)]
     named = tables.transactions.where(context.settled(F.coalesce("begun", "last_written", "last_applied")))
-    named = named.withColumn("coordinator", F.element_at(parts, -2))
-    named = named.withColumn("number", F.element_at(parts, -1).cast("bigint"))
+    named = named.withColumn("coordinator", F.substring_index(parts[0], "_", 1))
+    named = named.withColumn("number", parts[1].cast("bigint"))
     joined = named.join(F.broadcast(numbers), "coordinator", "left")
     return joined.where("next IS NULL OR number >= next").select("txn_id", "number", "next")
 

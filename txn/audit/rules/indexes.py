@@ -14,6 +14,7 @@ from txn.audit.rules.model import Context, OnTables, Rule, Severity, col
 from txn.audit.tables import Tables
 
 ENTRY = ("index", "secondary_key", "key")
+SUMMED = ("entry_sums",)
 OF_HEADERS = ("deadline", "final")
 OF_OPERATIONS = ("writes", "acks")
 
@@ -108,15 +109,13 @@ def _expected_sums(tables: Tables) -> DataFrame:
 
 def _actual_sums(tables: Tables) -> DataFrame:
     """What there is."""
-    view = tables.dialect.entry_sums
-    if view is None:
+    if tables.entry_sums is None:
         headers = _actual(tables, OF_HEADERS).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
         index = F.concat_ws(":", "index", "secondary_key").alias("index")
         return headers.unionByName(_actual(tables, OF_OPERATIONS).groupBy(index).agg(*_sums(F.xxhash64("key"))))
-    sums = tables.source.read(view, ("index", "found_by", "entries", "keys_hash"))
     names = F.create_map(*(F.lit(each) for pair in tables.dialect.indexes.items() for each in reversed(pair)))
     index = F.concat_ws(":", names[col("index")], "found_by").alias("index")
-    return sums.groupBy(index).agg(F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
+    return tables.entry_sums.select(index, "entries", "hash")
 
 
 def _sums(entry: Column) -> tuple[Column, Column]:
@@ -155,7 +154,7 @@ INDEX_RULES = (
         "segment's next owner, who then shows what was not committed.",
         "The store has lost an index entry, or a client has put the record without it. Put the record again, as it is.",
         Severity.CRITICAL,
-        [OnTables(partial(_only_on, "record"), _different_sums)],
+        [OnTables(partial(_only_on, "record"), _different_sums, SUMMED)],
     ),
     Rule(
         "index-leads-nowhere",
@@ -164,6 +163,6 @@ INDEX_RULES = (
         "what it is not.",
         "The store has kept an entry of a record that was changed or removed: report it to those who run the store.",
         Severity.ERROR,
-        [OnTables(partial(_only_on, "index"), _different_sums)],
+        [OnTables(partial(_only_on, "index"), _different_sums, SUMMED)],
     ),
 )

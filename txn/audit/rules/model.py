@@ -79,6 +79,8 @@ class OnTables:
     suspects: Suspects | None = None
     """Rows of any kind, if there may be something to find: those of all rules are looked for in one query, and where
     there are none nothing more is planned."""
+    reads: Sequence[str] = ()
+    """Those of the tables that take long to make: they are made first, beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
