@@ -19,8 +19,17 @@ from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
 """What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
-PAUSE_S = 0.0002
-"""Between two goes, while others write."""
+PAUSE_PER_WRITE_S = 0.00015
+"""Between two goes, for each record that others wrote meanwhile: several times as long as that takes. Who reads is in
+less of a hurry: whoever writes all he can gets most of what the machine has, and who writes little costs the reader
+little."""
+PAUSE_MAX_S = 0.01
+"""However much is written, reading goes on."""
+
+
+def pause_s(written: int) -> float:
+    """How long who reads stands back when so many records were written since he read last."""
+    return min(PAUSE_MAX_S, written * PAUSE_PER_WRITE_S)
 
 
 class Page(NamedTuple):
@@ -76,16 +85,16 @@ class Points:
 
         Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
         """
-        size, seen = FIRST_CHUNK_ITEMS, self._store.durable.next_offset
+        size, seen = FIRST_CHUNK_ITEMS, self._store.durable.last_version_id
         following: bytes | None = low
         while following is not None and following < high:
             page, following = self._page(point_id, table, following, high, size)
             if page.records:
                 yield page
                 size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, *map(len, page.records))))
-            before, seen = seen, self._store.durable.next_offset
+            before, seen = seen, self._store.durable.last_version_id
             if seen != before:
-                time.sleep(PAUSE_S)
+                time.sleep(pause_s(seen - before))
 
     def _page(
         self, point_id: int, table: Table, low: bytes, high: bytes, size: int

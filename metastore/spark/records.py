@@ -211,7 +211,9 @@ class Records:
 class KeysOnly(Records):
     """Records of which nothing is known but their keys, and by which secondary keys an index led to them."""
 
-    def __init__(self, keys: pyarrow.BinaryArray, shard: int, starts: Numbers, secondaries: pyarrow.BinaryArray) -> None:
+    def __init__(
+        self, keys: pyarrow.BinaryArray, shard: int, starts: Numbers, secondaries: pyarrow.BinaryArray
+    ) -> None:
         super().__init__(b"", numpy.zeros(len(keys), numpy.int64), shard)
         self.keys = keys
         self.secondary_runs = starts, secondaries

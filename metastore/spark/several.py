@@ -15,7 +15,6 @@ from metastore.spark.stores.model import Piece, Point
 from metastore.spark.stores.opening import open_source
 from metastore.spark.views import VIEW, Selection, Views
 
-
 PIECE_RECORDS_MIN = 10_000
 """Fewer are not worth a task of their own."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import or_
 
@@ -28,19 +29,21 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
     context = Context(tables.limits)
     told("reading")
     reads = [name for rule in rules for check in rule.checks if isinstance(check, OnTables) for name in check.reads]
-    tables.begin(["small", *dict.fromkeys(reads), "together"])
-    suspected = _suspected(tables, context, rules)
+    tables.begin(reads)
     on_rows: dict[str, list[tuple[Rule, OnRows]]] = {}
-    found: list[DataFrame] = []
     for rule in rules:
         for check in rule.checks:
             if isinstance(check, OnRows):
                 on_rows.setdefault(check.table, []).append((rule, check))
-                continue
-            if check.suspects is None or check.suspects in suspected:
+    with ThreadPoolExecutor(1, "suspects") as threads:
+        looking = threads.submit(_suspected, tables, context, rules)
+        found = [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
+        suspected = looking.result()
+    for rule in rules:
+        for check in rule.checks:
+            if isinstance(check, OnTables) and (check.suspects is None or check.suspects in suspected):
                 told(rule.name)
                 found.append(_beside(rule, check.find(tables, context)))
-    found += [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
     if not found:
         return tables.participants.sparkSession.createDataFrame([], VIOLATIONS)
     told("all rules")

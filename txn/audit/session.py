@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.log.level": "OFF",
     # An audit's plans are more classes than Spark keeps of its own accord: the next audit would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # What is read beside something else does not wait for the end of that.
+    "spark.scheduler.mode": "FAIR",
     # What is kept are the bytes of rows: they are written and read as they are, without an object of Java for each.
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
 }

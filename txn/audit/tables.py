@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial, reduce
+from threading import RLock
 from typing import Any, TypeVar
 
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -84,9 +85,19 @@ EARLY_AT = """
         each -> each.changed))
 """
 """When a cursor that knows some of the acknowledgements, and is younger than they are, was written."""
-PLANNED_AT_ONCE_MAX = 4
+MADE_AT_ONCE_MAX = 8
+SEEMS_WHOLE = "NOT coalesce(is_loose, false)"
 BROADCAST_MAX = 100_000
 """So many transactions may be sent to every executor."""
+
+
+class made_once(cached_property[C]):
+    """A cached property of tables for which several threads may ask: the first one makes it, and the others wait."""
+
+    def __get__(self, tables: Tables, owner: type | None = None) -> C:  # type: ignore[override]
+        assert self.attrname is not None, "it is a property of a class"
+        with tables.locks[self.attrname]:
+            return super().__get__(tables, owner)
 
 
 class Tables:
@@ -100,6 +111,7 @@ class Tables:
         self.dialect = dialect
         self.limits = dialect.limits if limits is None else limits
         self._made: dict[Any, DataFrame] = {}
+        self.locks = {name: RLock() for name, each in vars(Tables).items() if isinstance(each, made_once)}
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Computes a DataFrame, now and never again: on the executors' disks where there is no room in memory.
@@ -119,10 +131,17 @@ class Tables:
         return name in self.dialect.views
 
     def begin(self, names: Iterable[str]) -> None:
-        """Makes tables beside each other: while one is planned another one is read."""
-        with ThreadPoolExecutor(PLANNED_AT_ONCE_MAX, "tables") as pool:
-            for made in [pool.submit(getattr, self, name) for name in names]:
+        """Makes these tables, and those that everybody needs: while one is planned another one is read."""
+        every = dict.fromkeys(["together", "small", "lives", *(["segments"] if self.has("segments") else []), *names])
+        # What others wait for comes first.
+        with ThreadPoolExecutor(MADE_AT_ONCE_MAX, "tables") as threads:
+            for made in [threads.submit(self._make, name) for name in every]:
                 made.result()
+
+    def _make(self, name: str) -> None:
+        # Where Spark is fair to pools, no table waits until another one is read.
+        SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", name)
+        getattr(self, name)
 
     @property
     def has_history(self) -> bool:
@@ -141,14 +160,14 @@ class Tables:
             return self.small.where(F.col(VIEW) == view).select(*columns, AS_OF)
         return self.source.read(view, columns)
 
-    @cached_property
+    @made_once
     def small(self) -> DataFrame:
         """All of that of which there is little; kept."""
         return self.keep(self.source.several([self.dialect.views[name] for name in self.dialect.small]))
 
     # -- parts of participants
 
-    @cached_property
+    @made_once
     def headers(self) -> DataFrame:
         """Headers, and records that should be some."""
         columns = ["txn_id", "state", "begun", "deadline", "finalized", "owner", "modifications", "shard"]
@@ -191,7 +210,7 @@ class Tables:
 
     # -- tables
 
-    @cached_property
+    @made_once
     def together(self) -> DataFrame | None:
         """Transactions as they were put together where they were read, kept; None where that cannot be."""
         if self.dialect.parts is None:
@@ -199,46 +218,39 @@ class Tables:
         columns = [*_PARTS, "places", "entry_hash", "is_loose", "whole", "shard"]
         return self.keep(self.source.read(self.dialect.parts, columns))
 
-    @cached_property
-    def _loose(self) -> DataFrame:
-        """Rows of transactions of which there may be more elsewhere; kept."""
-        assert self.together is not None, "rows are loose where they were put together"
-        return self.keep(self.together.where("is_loose"))
-
-    @cached_property
+    @made_once
     def _loose_ids(self) -> tuple[DataFrame, int]:
         """The transactions of which records may lie in several places, and how many; kept.
 
         One of them is null if segments skip what cannot be read.
         """
-        found = self.keep(self._loose.select("txn_id").unionByName(self._aborted().select("txn_id")).distinct())
+        assert self.together is not None, "rows are loose where they were put together"
+        ids = self.together.where("is_loose").select("txn_id").unionByName(self._aborted().select("txn_id"))
+        found = self.keep(ids.distinct())
         return found, found.count()
 
-    @cached_property
+    @made_once
     def _torn(self) -> DataFrame | None:
-        """Rows that seemed to be all of their transactions, and are not; kept. None if there are none, as nearly always:
-        most loose rows are of transactions of which there is nothing else."""
+        """Rows that seemed to be all of their transactions, and are not; kept.
+
+        None if there are none, as nearly always: most loose rows are of transactions of which there is nothing else.
+        """
         ids, count = self._loose_ids
         if not count:
             return None
-        rows = self._with_header().join(self._small(ids, count), "txn_id", "left_semi")
-        found = self.keep(rows)
+        assert self.together is not None, "rows are loose where they were put together"
+        found = self.keep(self.together.where(SEEMS_WHOLE).join(self._small(ids, count), "txn_id", "left_semi"))
         return None if found.isEmpty() else found
 
-    def _with_header(self) -> DataFrame:
-        assert self.together is not None, "rows are loose where they were put together"
-        return self.together.where("NOT coalesce(is_loose, false)")
-
-    def _whole(self) -> DataFrame:
-        """Rows of transactions all of whose records are in one place."""
-        if self._torn is None:
-            return self._with_header()
-        return self._with_header().join(self._small(*self._loose_ids), "txn_id", "left_anti")
+    def _whole(self, together: DataFrame) -> DataFrame:
+        """Those rows that are of transactions all of whose records are in one place."""
+        rows = together.where(SEEMS_WHOLE)
+        return rows if self._torn is None else rows.join(self._small(*self._loose_ids), "txn_id", "left_anti")
 
     def _small(self, frame: DataFrame, count: int) -> DataFrame:
         return F.broadcast(frame) if count <= BROADCAST_MAX else frame
 
-    @cached_property
+    @made_once
     def _put_together(self) -> DataFrame | None:
         """Participants of all others, which are put together here; kept. None if there are none."""
         if self.together is None:
@@ -247,7 +259,8 @@ class Tables:
         _, count = self._loose_ids
         if not count:
             return None
-        loose = self._loose if self._torn is None else self._loose.unionByName(self._torn)
+        loose = self.together.where("is_loose")
+        loose = loose if self._torn is None else loose.unionByName(self._torn)
         fragments = loose.where("segment IS NOT NULL").withColumns(
             {"least_shard": F.col("shard"), "greatest_shard": F.col("shard")}
         )
@@ -256,15 +269,19 @@ class Tables:
         headers = headers.withColumnRenamed("shard", "header_shard").select("txn_id", *HEADER, *ODD, AS_OF)
         return self.keep(_put_together([fragments, self._aborted()], headers))
 
-    @cached_property
+    @made_once
     def lives(self) -> DataFrame:
         """Participants, by what records of transactions say of them."""
-        if self.together is None:
+        return self._lives(self.together)
+
+    def _lives(self, together: DataFrame | None) -> DataFrame:
+        """The same of some rows of what was put together while it was read."""
+        if together is None:
             assert self._put_together is not None
             return self._put_together
         is_there, has_header = F.col("segment").isNotNull(), F.col("state").isNotNull()
         shard = F.when(is_there, F.col("shard"))
-        whole = self._whole().withColumns(
+        whole = self._whole(together).withColumns(
             {
                 "operations": F.coalesce("operations", F.lit(0)),
                 "least_shard": shard,
@@ -276,14 +293,24 @@ class Tables:
         whole = whole.drop("is_loose", "whole", "shard", "places", "entry_hash")
         return whole if self._put_together is None else whole.unionByName(self._put_together)
 
-    @cached_property
+    @made_once
+    def _acknowledging(self) -> DataFrame | None:
+        """What was put together while it was read, of acknowledgements; kept."""
+        return None if self.together is None else self.keep(self.together.where("subscription IS NOT NULL"))
+
+    @made_once
+    def acknowledgers(self) -> DataFrame:
+        """Participants that acknowledge."""
+        return self._lives(self._acknowledging).where("subscription IS NOT NULL")
+
+    @made_once
     def places(self) -> DataFrame | None:
         """Which transactions acknowledge which entries, one by one, by hashes; None where that is not known."""
-        if self.together is None:
+        if self._acknowledging is None:
             return None
-        return self.together.select("txn_id", "segment", "subscription", F.explode("places").alias("place"))
+        return self._acknowledging.select("txn_id", "segment", "subscription", F.explode("places").alias("place"))
 
-    @cached_property
+    @made_once
     def participants(self) -> DataFrame:
         """Participants, beside what is known of their segments and subscriptions."""
         joined = self.lives.join(F.broadcast(self._known_segments()), "segment", "left")
@@ -315,30 +342,41 @@ class Tables:
         known = self.cursor_records.where("odd_key IS NULL").groupBy("segment", "subscription")
         return known.agg(F.lit(True).alias("has_subscription"), cursors)
 
-    @cached_property
-    def transactions(self) -> DataFrame:
+    @made_once
+    def totals(self) -> DataFrame:
         """By transaction, of those that have a header or operations or have applied any."""
         if self.together is None:
             return self.keep(_by_transaction(self.lives))
-        whole = self._whole().where("whole IS NOT NULL").withColumn("header_shard", F.col("shard"))
+        whole = self._whole(self.together).where("whole IS NOT NULL").withColumn("header_shard", F.col("shard"))
         is_there = F.col("whole.participants") > 0
         shards = [F.when(is_there, F.col("shard")).alias(name) for name in ("least_shard", "greatest_shard")]
         found = whole.select("txn_id", *HEADER, "whole.*", *shards, AS_OF)
         return found if self._put_together is None else found.unionByName(_by_transaction(self._put_together))
 
-    @cached_property
+    @made_once
+    def transactions(self) -> DataFrame:
+        """The same, beside the next number that its coordinator gives out."""
+        numbers = self.view("numbers", "coordinator", "next", "odd_key").where("odd_key IS NULL")
+        given = numbers.groupBy(F.col("coordinator").cast("string").alias("coordinator"))
+        # Of Pulsar's ids as well the last two parts are the coordinator and the number.
+        coordinator = F.substring_index(F.substring_index("txn_id", "_", -2), "_", 1)
+        number = F.substring_index("txn_id", "_", -1).cast("bigint")
+        named = self.totals.withColumns({"coordinator": coordinator, "number": number})
+        return named.join(F.broadcast(given.agg(F.max("next").alias("next"))), "coordinator", "left")
+
+    @made_once
     def states(self) -> DataFrame:
         """Logs of segments, as far as they are in the store."""
         columns = ["segment", "term", "sealed", "trimmed_ledger", "trimmed_entry", "closed", "changed", "shard"]
         return self.view("segment_state", *columns, *ODD).withColumnRenamed("changed", "log_changed")
 
-    @cached_property
+    @made_once
     def cursor_records(self) -> DataFrame:
         """Cursors, whatever is known of their segments."""
         columns = ["segment", "subscription", "deleting", "mark_ledger", "mark_entry", "ranges", "changed"]
         return self.view("cursors", *columns, *ODD)
 
-    @cached_property
+    @made_once
     def entry_sums(self) -> DataFrame | None:
         """What entries of indexes add up to: `index` and `found_by`, `entries`, `hash`; kept. None where they are not
         added up while they are read."""
@@ -348,7 +386,22 @@ class Tables:
         added = F.sum("entries").alias("entries"), F.bit_xor("keys_hash").alias("hash")
         return self.keep(sums.groupBy("index", "found_by").agg(*added))
 
-    @cached_property
+    @made_once
+    def record_sums(self) -> DataFrame | None:
+        """What entries of indexes should add up to, by what records say: of those that lead to headers by their state,
+        of others by segment and subscription; kept. None where records are not hashed while they are put together."""
+        if self.together is None:
+            return None
+        added = [F.sum("entries").alias("entries"), F.bit_xor("hash").alias("hash")]
+        is_header = "state IS NOT NULL AND (is_loose OR whole IS NOT NULL)"
+        headers = self.together.where(is_header).selectExpr("state", "1 AS entries", "entry_hash AS hash")
+        rows = self.together.where("operations > 0")
+        rows = rows.selectExpr("segment", "subscription", "operations AS entries", "keys_hash AS hash")
+        of_headers = headers.groupBy("state").agg(*added)
+        of_rows = rows.groupBy("segment", "subscription").agg(*added)
+        return self.keep(of_headers.unionByName(of_rows, allowMissingColumns=True))
+
+    @made_once
     def segments(self) -> DataFrame:
         """Segments."""
         descriptors = self.view("segments", "segment", "state", "begun", "shard", *ODD)
@@ -360,7 +413,7 @@ class Tables:
         joined = joined.withColumn(AS_OF, F.coalesce(AS_OF, "log_as_of")).drop("log_as_of")
         return self.keep(joined.withColumn("has_segment", F.col("segment_state").isNotNull()))
 
-    @cached_property
+    @made_once
     def cursors(self) -> DataFrame:
         """Cursors, each beside its segment."""
         segments = self.segments.where("odd_key IS NULL").drop(*ODD, AS_OF).withColumnRenamed("term", "log_term")

@@ -81,7 +81,7 @@ class Totals(NamedTuple):
 def totals_of(tables: Tables) -> Totals:
     """How many headers and operations were looked at."""
     counts = F.count("state").alias("transactions"), F.coalesce(F.sum("operations"), F.lit(0)).alias("operations")
-    row = tables.transactions.agg(*counts).collect()[0]
+    row = tables.totals.agg(*counts).collect()[0]
     return Totals(row["transactions"], row["operations"])
 
 
@@ -101,7 +101,7 @@ def _violations(rules: Sequence[Rule], counts: Mapping[str, int]) -> Figure:
 
 def _ages(tables: Tables) -> Figure:
     age = _ms(AS_OF) - _ms("begun")
-    known = tables.transactions.where("state IS NOT NULL")
+    known = tables.totals.where("state IS NOT NULL")
     rows = known.groupBy(_bucket(age, AGES, OLDEST).alias("age"), "state").count().collect()
     counts = {(row["age"], row["state"]): row["count"] for row in rows}
     labels = [*(label for label, _ in AGES), OLDEST]
@@ -144,7 +144,7 @@ def _delays(tables: Tables) -> Figure:
 
 def _owners(tables: Tables) -> Figure:
     applied = tables.view("applied", "txn_id", "applied", "broker", "odd_key").where("odd_key IS NULL").drop(AS_OF)
-    decided = tables.transactions.where("finalized IS NOT NULL").select("txn_id", "finalized")
+    decided = tables.totals.where("finalized IS NOT NULL").select("txn_id", "finalized")
     delay_ms = F.percentile_approx(_ms("applied") - _ms("finalized"), SLOW_SHARE)
     grouped = applied.join(decided, "txn_id").groupBy("broker").agg(delay_ms.alias("delay"))
     rows = grouped.orderBy(F.desc("delay"), "broker").limit(BARS_MAX).collect()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from txn.audit.rules.model import (
     Context,
     OnRows,
-    OnTables,
     Rule,
     Severity,
     col,
@@ -16,7 +15,6 @@ from txn.audit.rules.model import (
     is_known,
     is_open,
 )
-from txn.audit.tables import Tables
 
 TIMES = ("state", "begun", "deadline", "finalized", "owner")
 
@@ -47,17 +45,9 @@ def _is_on_two_shards(_: Context) -> Column:
     return shards[0] != shards[1]
 
 
-def _find_ids_not_given(tables: Tables, context: Context) -> DataFrame:
-    numbers = tables.view("numbers", "coordinator", "next", "odd_key").where("odd_key IS NULL").select(
-        F.col("coordinator").cast("string").alias("coordinator"), "next"
-    )
-    # Of Pulsar's ids as well the last two parts are the coordinator and the number.
-    parts = [F.substring_index("txn_id", "_", -2), F.substring_index("txn_id", "_", -1)]
-    named = tables.transactions.where(context.settled(F.coalesce("begun", "last_written", "last_applied")))
-    named = named.withColumn("coordinator", F.substring_index(parts[0], "_", 1))
-    named = named.withColumn("number", parts[1].cast("bigint"))
-    joined = named.join(F.broadcast(numbers), "coordinator", "left")
-    return joined.where("next IS NULL OR number >= next").select("txn_id", "number", "next")
+def _was_never_given(context: Context) -> Column:
+    is_unknown = col("next").isNull() | (col("number") >= col("next"))
+    return is_unknown & context.settled(F.coalesce("begun", "last_written", "last_applied"))
 
 
 HEADER_RULES = (
@@ -121,6 +111,6 @@ HEADER_RULES = (
         "See whether the numbers (`/txn-ids`; Pulsar's `/txn/tc-seq`) were restored from an older copy than the rest, "
         "or removed.",
         Severity.CRITICAL,
-        [OnTables(_find_ids_not_given)],
+        [OnRows("transactions", _was_never_given, ("number", "next"))],
     ),
 )

@@ -14,7 +14,7 @@ from txn.audit.rules.model import Context, OnTables, Rule, Severity, col
 from txn.audit.tables import Tables
 
 ENTRY = ("index", "secondary_key", "key")
-SUMMED = ("entry_sums",)
+SUMMED = ("entry_sums", "record_sums")
 OF_HEADERS = ("deadline", "final")
 OF_OPERATIONS = ("writes", "acks")
 
@@ -24,7 +24,7 @@ def _padded(number: Column) -> Column:
 
 
 def _deadline_entries(tables: Tables) -> DataFrame:
-    headers = tables.transactions.where("state IS NOT NULL")
+    headers = tables.totals.where("state IS NOT NULL")
     is_open = col("state") == "OPEN"
     deadline = _padded(F.unix_millis("deadline"))
     final = F.concat(col("state"), F.lit(":"), _padded(F.unix_millis("finalized")))
@@ -88,23 +88,19 @@ def _different_sums(tables: Tables, _: Context) -> DataFrame:
 
 def _expected_sums(tables: Tables) -> DataFrame:
     """What there should be: of entries that lead to headers by index, of others by segment or subscription too."""
+    if tables.record_sums is None:
+        headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
+        grouped = tables.lives.where("operations > 0").groupBy("segment", "subscription")
+        operations = grouped.agg(F.sum("operations").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
+    else:
+        index = F.when(col("state") == "OPEN", "deadline").otherwise("final").alias("index")
+        by_index = tables.record_sums.where("state IS NOT NULL").groupBy(index)
+        headers = by_index.agg(F.sum("entries").alias("entries"), F.bit_xor("hash").alias("hash"))
+        operations = tables.record_sums.where("segment IS NOT NULL")
     segment, subscription = _escaped(tables.dialect, col("segment")), _escaped(tables.dialect, col("subscription"))
     kind = F.when(col("subscription").isNull(), "writes").otherwise("acks")
-    if tables.together is None:
-        headers = _deadline_entries(tables).groupBy("index").agg(*_sums(F.xxhash64("secondary_key", "key")))
-        rows = tables.lives
-    else:
-        is_header = F.expr("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
-        index = F.when(col("state") == "OPEN", "deadline").otherwise("final").alias("index")
-        headers = tables.together.where(is_header).groupBy(index).agg(*_sums(col("entry_hash")))
-        rows = tables.together
-    operations = (
-        rows.where("operations > 0")
-        .groupBy("segment", "subscription")
-        .agg(F.sum("operations").alias("entries"), F.bit_xor("keys_hash").alias("hash"))
-        .select(F.concat_ws(":", kind, segment, subscription).alias("index"), "entries", "hash")
-    )
-    return headers.unionByName(operations)
+    index = F.concat_ws(":", kind, segment, subscription).alias("index")
+    return headers.unionByName(operations.select(index, "entries", "hash"))
 
 
 def _actual_sums(tables: Tables) -> DataFrame:

@@ -22,6 +22,7 @@ from txn.audit.rules.model import (
 )
 from txn.audit.tables import Tables, is_acknowledged
 
+ACKNOWLEDGERS = ("acknowledgers", "places")
 SHOWN = ("state", "finalized", "operations", "first_sequence", "last_sequence", "first_written", "last_written")
 
 
@@ -75,7 +76,7 @@ def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame:
     who = ["txn_id", "segment", "subscription"]
     assert tables.places is not None, "it is known of our records"
     places, met = tables.places, _met_places(tables, context)
-    states = tables.transactions.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state")
+    states = tables.totals.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state")
     involved = places.join(F.broadcast(met), "place", "left_semi").select(*who).distinct()
     suspects = _single_acks(tables).join(F.broadcast(involved), who, "left_semi")
     suspects = suspects.where(context.settled("written")).join(states, "txn_id")
@@ -105,7 +106,7 @@ def _single_acks(tables: Tables) -> DataFrame:
 def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
     is_one = has_operations() & is_open() & (col("cumulative") > 0) & context.settled("last_written")
     grouped = (
-        tables.lives.where(is_one)
+        tables.acknowledgers.where(is_one)
         .groupBy("segment", "subscription")
         .agg(F.min("txn_id").alias("txn_id"), F.sort_array(F.collect_set("txn_id")).alias("transactions"))
     )
@@ -114,7 +115,7 @@ def _find_two_cumulative(tables: Tables, context: Context) -> DataFrame:
 
 def _early_acks(tables: Tables, context: Context) -> DataFrame:
     """Where an open transaction may acknowledge what the cursor has acknowledged for a while."""
-    suspects = tables.early_at(tables.lives.where(is_open())).where(context.settled("early_at"))
+    suspects = tables.early_at(tables.acknowledgers.where(is_open())).where(context.settled("early_at"))
     return suspects.select("txn_id", "segment", "subscription", "early_at")
 
 
@@ -229,7 +230,7 @@ OPERATION_RULES = (
         "The message was processed twice, and both results count: exactly-once is broken for it.",
         "Find the two in the evidence; undo one result by hand. Report it: a conflict was not noticed.",
         Severity.CRITICAL,
-        [OnTables(_find_twice_acknowledged, _met_places)],
+        [OnTables(_find_twice_acknowledged, _met_places, ACKNOWLEDGERS)],
         OURS,
     ),
     Rule(
@@ -238,7 +239,7 @@ OPERATION_RULES = (
         "Whichever commits first acknowledges what the other one has processed as well.",
         "Abort one of them, and report it: a conflict was not noticed.",
         Severity.ERROR,
-        [OnTables(_find_two_cumulative)],
+        [OnTables(_find_two_cumulative, reads=ACKNOWLEDGERS)],
     ),
     Rule(
         "acknowledged-before-commit",
@@ -247,7 +248,7 @@ OPERATION_RULES = (
         "a conflict was not noticed.",
         "Do not abort it before its messages were looked at. Report it.",
         Severity.ERROR,
-        [OnTables(_find_already_acknowledged, _early_acks)],
+        [OnTables(_find_already_acknowledged, _early_acks, ACKNOWLEDGERS)],
         OURS,
     ),
 )

@@ -1,7 +1,7 @@
 """Operations that are laid out (`txn.model.layout`): their columns, of a whole batch at once, without parsing.
 
-Those of one participant often follow each other: all their bytes are the same but for a few numbers. So texts are looked
-at once for each run of such records, and numbers, which are at fixed places, in all of them.
+Those of one participant often follow each other: all their bytes are the same but for a few numbers. So texts are
+looked at once for each run of such records, and numbers, which are at fixed places, in all of them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Laid:
         self._some = records.some(self.runs)
         self._texts_at, self._id_at = texts_at[self.runs], (key_starts + len(_KEY_HEAD))[self.runs]
         self._segment_bytes, self._subscription_bytes = segment_bytes[self.runs], subscription_bytes[self.runs]
-        self._broker_bytes, self._id_bytes = broker_bytes[self.runs], (number_at - key_starts - len(_KEY_HEAD))[self.runs]
+        self._broker_bytes = broker_bytes[self.runs]
+        self._id_bytes = (number_at - key_starts - len(_KEY_HEAD))[self.runs]
         self._is_sound_run = self._checked(letters, is_sound[self.runs], key_starts[self.runs], number_at[self.runs])
         self.is_sound: Flags = self._is_sound_run[self.run_of]
 
