@@ -17,12 +17,17 @@ from metastore.commandline import CommandError, UsageError
 from metastore.spark import register
 from txn.audit.starting import murmur_unheard
 
+JAVA = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""Nobody waits for Java's answers, so its pauses may be long if they are few. And the conditions of all rules together are
+so long a method that it would not be compiled."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "OFF",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     # An audit's plans are more classes than Spark keeps of its own accord: the next audit would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # What is read beside something else does not wait for the end of that.
