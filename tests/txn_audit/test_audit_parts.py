@@ -19,6 +19,7 @@ from metastore.spark.columns import names_of
 from metastore.spark.records import KeysOnly, Records
 from metastore.spark.views import Selection
 from txn.audit.views.form import NUMBER, TIME
+from txn.audit.views.fragments import FRAGMENT, added_up, of_operations
 from txn.audit.views.operations import ops
 from txn.audit.views.parts import transaction_parts
 from txn.audit.views.sums import entry_sums
@@ -175,6 +176,34 @@ def test_what_is_in_one_batch_is_together(pairs: list[Pair], batch: int) -> None
     alike = [pair for pair in pairs if "md_0_1/" not in pair[0] and not pair[0].endswith("md_0_1")]
     headers = {key.rpartition("/")[2] for key, _ in alike if key.startswith("/txn/")}
     assert all(row["txn_id"] not in headers for row in parts(alike, batch) if row["is_loose"])
+
+
+NUMBERED = st.lists(st.tuples(IDS, st.sampled_from("ab"), st.booleans(), st.integers(1, 3)), min_size=1, max_size=30)
+
+
+@settings(max_examples=100, deadline=None)
+@given(operations=NUMBERED)
+def test_operations_beside_each_other_add_up_as_single_ones_do(operations: list[tuple[str, str, bool, int]]) -> None:
+    pairs = []
+    for number, (txn_id, segment, is_ack, ledger) in enumerate(operations):
+        at, broker = Position(ledger, number % 4), f"b{number % 2}"
+        operation = (
+            Operation(OperationKind.ACK, segment, at, None, "s", number % 5 == 0, written_ms=number)
+            if is_ack
+            else Operation(OperationKind.WRITE, segment, at, broker=broker, term=ledger, written_ms=number)
+        )
+        pairs.append((f"/txn-op/{txn_id}/-{number:020}", operation.encode()))
+    pairs.sort(key=lambda pair: pair[0].rpartition("/")[0])
+    together = of_operations(records(pairs))
+    each = pyarrow.concat_tables([of_operations(records([pair])) for pair in pairs])
+    names = FRAGMENT.names
+    assert len(together) <= len(pairs)
+    assert _by_participant(added_up(together.select(names))) == _by_participant(added_up(each.select(names)))
+
+
+def _by_participant(fragments: pyarrow.Table) -> list[dict[str, Any]]:
+    found = fragments.to_pylist()
+    return sorted(found, key=lambda row: (row["txn_id"], row["segment"], row["subscription"] or ""))
 
 
 @settings(max_examples=40, deadline=None)

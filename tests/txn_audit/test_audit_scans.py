@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
+import pytest
 from audit_stage import plant, source_at
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from metastore.spark import pin
+from metastore.spark import WrongOption, pin
+from metastore.spark.columns import names_of, schema_of
+from metastore.spark.schemas import AS_OF
+from metastore.spark.views import VIEW, View, Views, any_view_named, view_named
 from txn.audit.dialect import TIDEMARK, DialectName
 from txn.audit.engine import VIOLATION, violations
 from txn.audit.rules.registry import rule_named, rules_of
 from txn.audit.source import Source
 from txn.audit.tables import Tables
+from txn.audit.views.operations import ops
+from txn.audit.views.outcomes import applied
 
 TOGETHER = {"headers", "ops", "applied"}
 """What is put together while it is read, and so comes to Spark as participants only."""
@@ -77,3 +83,24 @@ def test_what_the_store_has_is_read_once(spark: SparkSession, tmp_path: Path) ->
         present = counts(reads)
     assert present["transaction_parts"] >= 50
     assert counting.rows == present
+
+
+def test_several_views_in_one_read_are_those_views(spark: SparkSession, tmp_path: Path) -> None:
+    url, as_of_ms = plant(tmp_path / "store", lambda planter: planter.plant_clean(20))
+    with pin(url) as point:
+        source = source_at(spark, url, point, as_of_ms)
+        together = source.several(TIDEMARK.small)
+        for view in TIDEMARK.small:
+            columns = names_of(view_named(view).schema)
+            rows, alone = together.where(F.col(VIEW) == view).select(*columns, AS_OF), source.read(view, columns)
+            assert rows.exceptAll(alone).isEmpty()
+            assert alone.exceptAll(rows).isEmpty()
+            assert not alone.isEmpty() or view == "aborted"
+
+
+def test_views_that_cannot_be_read_together_are_told() -> None:
+    assert schema_of(any_view_named("cursors,numbers"), None).startswith("view STRING, ")
+    with pytest.raises(WrongOption, match="'transaction_parts' puts records together"):
+        any_view_named("cursors,transaction_parts")
+    with pytest.raises(WrongOption, match="'applied' has a column 'operations' of another type"):
+        schema_of(Views({"ops": View("operations STRING", lambda _: [], ops.decode), "applied": applied}), None)

@@ -7,7 +7,7 @@ is a condition on their rows. All of that is Spark's to run: on one machine, or 
     views       records as columns: entry points of the data source
     dialect     whose records: ours, or an Apache Pulsar's; and how long things may take
     source      where rows come from: a store at one point, or DataFrames
-    tables      what the rules look at, joined once
+    tables      what the rules look at, joined once; `participants`, what is known of each
     rules       the rules
     engine      evaluates them: violations come out, with evidence
     ledger      what there was, kept for longer than the store keeps it

@@ -18,8 +18,8 @@ from metastore.spark import register
 from txn.audit.starting import murmur_unheard
 
 JAVA = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""Nobody waits for Java's answers, so its pauses may be long if they are few. And the conditions of all rules together are
-so long a method that it would not be compiled."""
+"""Nobody waits for Java's answers, so its pauses may be long if they are few. And the conditions of all rules together
+are so long a method that it would not be compiled."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

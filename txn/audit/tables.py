@@ -14,77 +14,37 @@ those that may not have met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial, reduce
+from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
 
 from pyspark import SparkContext, StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from metastore.spark.schemas import AS_OF
 from metastore.spark.views import VIEW
 from txn.audit.dialect import Dialect, DialectName, Limits
 from txn.audit.keys import operation_key
+from txn.audit.participants import (
+    EARLY_AT,
+    HEADER,
+    IS_BEYOND,
+    KNOWN,
+    ODD,
+    PARTS,
+    SUMS,
+    WHO,
+    absent,
+    by_transaction,
+    put_together,
+)
 from txn.audit.source import History, Source
 
 C = TypeVar("C")
 
-ODD = ["odd_key", "odd"]
-WHO = ["txn_id", "segment", "subscription"]
-HEADER = ["state", "begun", "deadline", "finalized", "owner", "modifications", "header_shard"]
-_SUMS: dict[str, Callable[[Column], Column]] = {
-    "operations": F.sum,
-    "cumulative": F.sum,
-    "first_sequence": F.min,
-    "last_sequence": F.max,
-    "first_written": F.min,
-    "last_written": F.max,
-    "least_shard": F.min,
-    "greatest_shard": F.max,
-    "keys_hash": F.bit_xor,
-    "last_ledger": F.max,
-    "last_term": F.max,
-    "spans": lambda spans: F.flatten(F.collect_list(spans)),
-    "applied": F.max,
-    "aborted": F.max,
-    "aborted_ledger": F.max,
-    "aborted_entry": F.max,
-    "announcements": F.sum,
-    "committed_announcements": F.sum,
-    "aborted_announcements": F.sum,
-    "last_announced": F.max,
-    AS_OF: F.max,
-}
-"""What is known of a participant, and how two parts of it are put together."""
-_PARTS = (
-    *(*WHO, *ODD, "operations", "cumulative", "first_sequence", "last_sequence", "first_written", "last_written"),
-    *("last_ledger", "last_term", "keys_hash", "applied", "spans"),
-    *("state", "begun", "deadline", "finalized", "owner", "modifications"),
-)
-"""What of it is known where records are read together."""
-_KNOWN = frozenset({*_PARTS, "least_shard", "greatest_shard", AS_OF})
-_SPANS = "array<struct<ledger: bigint, first_entry: bigint, last_entry: bigint, first_written: timestamp>>"
-_TYPES = {"beyond_log": "boolean", "spans": _SPANS} | dict.fromkeys(
-    ("applied", "aborted", "last_announced"), "timestamp"
-)
-"""Those that are no numbers, where a dialect may lack them."""
-IS_BEYOND = """
-    exists(spans, span -> exists(closed, each -> each.ledger = span.ledger AND span.last_entry >= each.length))
-"""
-"""Whether an acknowledgement is of an entry that a closed ledger does not have. In SQL, since lambdas of Python are
-numbered, and Java would compile each anew."""
-EARLY_AT = """
-    array_max(transform(filter(cursors, each -> exists(spans, span -> span.first_written <= each.changed AND (
-        struct(span.ledger, span.first_entry) < struct(each.mark_ledger, each.mark_entry)
-        OR exists(coalesce(each.ranges, array()), acknowledged ->
-            struct(span.ledger, span.last_entry) >= struct(acknowledged.start_ledger, acknowledged.start_entry)
-            AND struct(span.ledger, span.first_entry) < struct(acknowledged.end_ledger, acknowledged.end_entry))))),
-        each -> each.changed))
-"""
-"""When a cursor that knows some of the acknowledgements, and is younger than they are, was written."""
 MADE_AT_ONCE_MAX = 8
 SEEMS_WHOLE = "NOT coalesce(is_loose, false)"
 BROADCAST_MAX = 100_000
@@ -215,7 +175,7 @@ class Tables:
         """Transactions as they were put together where they were read, kept; None where that cannot be."""
         if self.dialect.parts is None:
             return None
-        columns = [*_PARTS, "places", "entry_hash", "is_loose", "whole", "shard"]
+        columns = [*PARTS, "places", "entry_hash", "is_loose", "whole", "shard"]
         return self.keep(self.source.read(self.dialect.parts, columns))
 
     @made_once
@@ -255,7 +215,7 @@ class Tables:
         """Participants of all others, which are put together here; kept. None if there are none."""
         if self.together is None:
             parts = [self._operations(), self._aborted(), self._announced()]
-            return self.keep(_put_together(parts, self.headers))
+            return self.keep(put_together(parts, self.headers))
         _, count = self._loose_ids
         if not count:
             return None
@@ -267,7 +227,7 @@ class Tables:
         fragments = fragments.drop(*HEADER, "is_loose", "whole", "places", "entry_hash", "shard")
         headers = loose.where("state IS NOT NULL AND (is_loose OR whole IS NOT NULL)")
         headers = headers.withColumnRenamed("shard", "header_shard").select("txn_id", *HEADER, *ODD, AS_OF)
-        return self.keep(_put_together([fragments, self._aborted()], headers))
+        return self.keep(put_together([fragments, self._aborted()], headers))
 
     @made_once
     def lives(self) -> DataFrame:
@@ -287,7 +247,7 @@ class Tables:
                 "least_shard": shard,
                 "greatest_shard": shard,
                 "header_shard": F.when(has_header, F.col("shard")),
-                **{name: _absent(name) for name in _SUMS if name not in _KNOWN},
+                **{name: absent(name) for name in SUMS if name not in KNOWN},
             }
         )
         whole = whole.drop("is_loose", "whole", "shard", "places", "entry_hash")
@@ -316,7 +276,7 @@ class Tables:
         joined = self.lives.join(F.broadcast(self._known_segments()), "segment", "left")
         joined = joined.join(F.broadcast(self._known_subscriptions()), ["segment", "subscription"], "left")
         if not self.has("cursors"):
-            return joined.withColumn("beyond_log", _absent("beyond_log"))
+            return joined.withColumn("beyond_log", absent("beyond_log"))
         return joined.withColumn("beyond_log", F.expr(IS_BEYOND)).drop("spans", "closed", "cursors")
 
     def _known_segments(self) -> DataFrame:
@@ -346,12 +306,12 @@ class Tables:
     def totals(self) -> DataFrame:
         """By transaction, of those that have a header or operations or have applied any."""
         if self.together is None:
-            return self.keep(_by_transaction(self.lives))
+            return self.keep(by_transaction(self.lives))
         whole = self._whole(self.together).where("whole IS NOT NULL").withColumn("header_shard", F.col("shard"))
         is_there = F.col("whole.participants") > 0
         shards = [F.when(is_there, F.col("shard")).alias(name) for name in ("least_shard", "greatest_shard")]
         found = whole.select("txn_id", *HEADER, "whole.*", *shards, AS_OF)
-        return found if self._put_together is None else found.unionByName(_by_transaction(self._put_together))
+        return found if self._put_together is None else found.unionByName(by_transaction(self._put_together))
 
     @made_once
     def transactions(self) -> DataFrame:
@@ -422,56 +382,3 @@ class Tables:
         )
         joined = self.cursor_records.join(F.broadcast(segments), "segment", "left")
         return joined.join(F.broadcast(lengths), ["segment", "mark_ledger"], "left")
-
-
-def is_acknowledged(first: Column, last: Column) -> Column:
-    """Whether a cursor (its `mark_…` and `ranges`) has acknowledged something between two positions."""
-    mark = F.struct(F.col("mark_ledger").alias("ledger"), F.col("mark_entry").alias("entry"))
-    return (first < mark) | F.exists(
-        F.coalesce("ranges", F.array()),
-        lambda each: (last >= F.struct(each["start_ledger"], each["start_entry"]))
-        & (first < F.struct(each["end_ledger"], each["end_entry"])),
-    )
-
-
-def _put_together(parts: Sequence[DataFrame], headers: DataFrame) -> DataFrame:
-    """Participants of all their parts, each beside its header."""
-    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
-    grouped = together.groupBy(*WHO, *ODD).agg(
-        *(function(_present(together, name)).alias(name) for name, function in _SUMS.items())
-    )
-    # Headers that cannot be read have no id, and so nothing to be joined to.
-    beside = {AS_OF: "header_as_of", "odd_key": "header_odd_key", "odd": "header_odd"}
-    joined = grouped.join(headers.withColumnsRenamed(beside), "txn_id", "full")
-    joined = joined.withColumns({name: F.coalesce(name, each) for name, each in beside.items()})
-    joined = joined.drop(*beside.values())
-    return joined.withColumns({name: F.coalesce(name, F.lit(0)) for name in ("operations", "announcements")})
-
-
-def _by_transaction(participants: DataFrame) -> DataFrame:
-    return (
-        participants.where("txn_id IS NOT NULL")
-        .groupBy("txn_id", *HEADER)
-        .agg(
-            F.sum("operations").alias("operations"),
-            F.min("first_sequence").alias("first_sequence"),
-            F.max("last_sequence").alias("last_sequence"),
-            F.max("last_written").alias("last_written"),
-            F.count("segment").alias("participants"),
-            F.count_if(F.col("operations") > 0).alias("unapplied_participants"),
-            F.count("applied").alias("applied_participants"),
-            F.max("applied").alias("last_applied"),
-            F.min("least_shard").alias("least_shard"),
-            F.max("greatest_shard").alias("greatest_shard"),
-            F.max(AS_OF).alias(AS_OF),
-        )
-    )
-
-
-def _present(rows: DataFrame, name: str) -> Column:
-    """A column; null where this dialect has none."""
-    return F.col(name) if name in rows.columns else _absent(name)
-
-
-def _absent(name: str) -> Column:
-    return F.lit(None).cast(_TYPES.get(name, "bigint"))

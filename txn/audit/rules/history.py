@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from metastore.spark.schemas import AS_OF
 from txn.audit.keys import header_key
+from txn.audit.participants import is_acknowledged
 from txn.audit.rules.model import OURS, PULSARS, Context, OnTables, Rule, Severity, col
-from txn.audit.tables import Tables, is_acknowledged
+from txn.audit.tables import Tables
 
 _LIFE = ("txn_id", "state", "begun", "finalized", AS_OF)
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from metastore.spark.schemas import AS_OF
 from txn.audit.dialect import DialectName
+from txn.audit.participants import is_acknowledged
 from txn.audit.rules.model import (
     OURS,
     Context,
@@ -20,7 +21,7 @@ from txn.audit.rules.model import (
     is_known,
     is_open,
 )
-from txn.audit.tables import Tables, is_acknowledged
+from txn.audit.tables import Tables
 
 ACKNOWLEDGERS = ("acknowledgers", "places")
 SHOWN = ("state", "finalized", "operations", "first_sequence", "last_sequence", "first_written", "last_written")
