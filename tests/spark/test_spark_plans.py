@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metastore.interface import Index, open_store
+from metastore.interface import open_store
 from metastore.spark.batch import plan
 from metastore.spark.joint import plan as plan_together
 from metastore.spark.stores.directory import DirectoryStore
@@ -24,10 +24,10 @@ async def _fill(url: str) -> None:
         for first in range(0, MANY, BATCH):
             names = [f"{each:05}" for each in range(first, first + BATCH)]
             await asyncio.gather(
-                *(store.put(f"/many/n{each}/x", b"v" * 50, indexes=[Index("many", each)]) for each in names)
+                *(store.put(f"/many/n{each}/x", b"v" * 50, indexes=[("many", each)]) for each in names)
             )
         for each in range(FEW):
-            await store.put(f"/few/n{each * 200:05}", b"v", indexes=[Index("few", "one")])
+            await store.put(f"/few/n{each * 200:05}", b"v", indexes=[("few", "one")])
 
 
 @pytest.fixture(scope="module")

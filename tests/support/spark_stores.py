@@ -45,7 +45,7 @@ def all_records(store: SourceStore, point: Point, parts: int = 1, rows: int = 10
     """Keys and values of a store at a point, read in so many pieces of each shard."""
     found: list[tuple[str, bytes]] = []
     for piece in pieces_of(store, Scope()):
-        bounds = [b"", *store.cuts(piece, parts), b""] if parts > 1 else [b"", b""]
+        bounds = [b"", *store.cuts(piece, parts).keys, b""] if parts > 1 else [b"", b""]
         for low, high in pairwise(bounds):
             for records in store.scan(Piece(piece.shard, low, high), point, rows):
                 keys = [key.decode() for key in records.keys.to_pylist()]
