@@ -183,7 +183,7 @@ class WireClient:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._channels: dict[str | None, grpc.Channel] = {}
+        self._channels: dict[tuple[str | None, tuple[tuple[str, int], ...]], grpc.Channel] = {}
 
     def __enter__(self) -> WireClient:
         return self
@@ -195,11 +195,12 @@ class WireClient:
         while self._channels:
             self._channels.popitem()[1].close()
 
-    def channel(self, authority: str | None = None) -> grpc.Channel:
-        if authority not in self._channels:
+    def channel(self, authority: str | None = None, *options: tuple[str, int]) -> grpc.Channel:
+        key = authority, options
+        if key not in self._channels:
             named = () if authority is None else (("grpc.default_authority", authority),)
-            self._channels[authority] = grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS + named)
-        return self._channels[authority]
+            self._channels[key] = grpc.insecure_channel(self.address, options=(*CHANNEL_OPTIONS, *named, *options))
+        return self._channels[key]
 
     def call(
         self,

@@ -122,7 +122,8 @@ def unread_stream(served: Serving, *requests: tm.WatchRequest) -> Any:
     waiting: SimpleQueue[bytes | None] = SimpleQueue()
     for request in requests:
         waiting.put(request.SerializeToString())
-    channel: Any = served.wire.channel()
+    # Else gRPC may find that so much fits into the connection that nothing has to wait.
+    channel: Any = served.wire.channel(None, ("grpc.http2.bdp_probe", 0))
     return channel.stream_stream(f"/{OWN_SERVICE_NAME}/Watch")(iter(waiting.get, None))
 
 
