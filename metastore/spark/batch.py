@@ -50,12 +50,17 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Reads a piece."""
         assert isinstance(partition, Part)
-        settle()
-        with open_source(self._options.store, self._options.namespace) as store:
-            for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
-                if len(records):
-                    records.index, records.as_of_ms = partition.piece.index, self._options.as_of_ms
-                    yield self._table.batch(records)
+        return batches(self._options, partition.piece, partition.point, self._table)
+
+
+def batches(options: Options, piece: Piece, point: Point, table: Table) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a piece."""
+    settle()
+    with open_source(options.store, options.namespace) as store:
+        for records in store.scan(piece, point, options.batch_rows):
+            if len(records):
+                records.index, records.as_of_ms = piece.index, options.as_of_ms
+                yield table.batch(records)
 
 
 def point_of(store: SourceStore, options: Options) -> Point:

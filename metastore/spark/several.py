@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from metastore.spark.batch import plan, point_of, settle
+from metastore.spark.batch import batches, plan, point_of
 from metastore.spark.columns import Table, batch_of, columns_of, names_of
 from metastore.spark.options import Options
 from metastore.spark.stores.model import Piece, Point
@@ -55,13 +55,8 @@ class SeveralReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Reads a piece."""
         assert isinstance(partition, ViewPart)
-        settle()
-        table = self._tables[partition.view]
-        with open_source(self._options.store, self._options.namespace) as store:
-            for records in store.scan(partition.piece, partition.point, self._options.batch_rows):
-                if len(records):
-                    records.index, records.as_of_ms = partition.piece.index, self._options.as_of_ms
-                    yield self._padded(partition.view, table.batch(records))
+        for rows in batches(self._options, partition.piece, partition.point, self._tables[partition.view]):
+            yield self._padded(partition.view, rows)
 
     def _padded(self, view: str, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """With nulls for what only other views have."""

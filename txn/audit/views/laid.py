@@ -49,7 +49,6 @@ class Laid:
     """A batch of operations. Those of another format are not sound, nor those that acknowledge parts of a batch."""
 
     def __init__(self, records: Records) -> None:
-        self._records = records
         letters = Letters(records.buffer)
         starts, sizes = records.value_bounds
         head = letters.rows(starts, _HEAD_WORDS)
