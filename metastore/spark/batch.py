@@ -15,8 +15,9 @@ from metastore.engine.cutting import Cuts
 from metastore.spark.columns import Table
 from metastore.spark.errors import Inconsistent
 from metastore.spark.options import Options
-from metastore.spark.stores.model import Piece, Point, SourceStore
+from metastore.spark.stores.model import Piece, SourceStore
 from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.point import Point
 from metastore.spark.views import Scope
 
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from metastore.interface import StoreUrl
 from metastore.spark.errors import ReadError
-from metastore.spark.stores.directory import DirectoryStore
-from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.opening import directory_at
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,9 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     assert store is not None
     try:
         with ExitStack() as stack:
-            source = stack.enter_context(open_source(store, namespace))
-            assert isinstance(source, DirectoryStore), f"{store} is no directory"
-            print(source.hold(stack), flush=True)
+            print(directory_at(StoreUrl.parse(store), namespace).hold(stack), flush=True)
             sys.stdin.read()
     except ReadError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -16,8 +16,9 @@ from metastore.spark.columns import Array, batch_of, moments, shards
 from metastore.spark.options import Options
 from metastore.spark.records import Records
 from metastore.spark.schemas import AS_OF
-from metastore.spark.stores.model import Piece, Point, Scan, SourceStore
+from metastore.spark.stores.model import Piece, Scan, SourceStore
 from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.point import Point
 from metastore.spark.views import JointView, Kind, levels_below
 
 SHARD = "shard"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from metastore.interface import Range
 from metastore.quantities import parse_duration_ms
 from metastore.spark.errors import WrongOption
-from metastore.spark.stores.model import Point
+from metastore.spark.stores.point import Point
 
 BOTH = (
     "store",

@@ -9,8 +9,8 @@ from typing import Self
 
 from metastore.spark.errors import PointGone
 from metastore.spark.options import HOLD_MS_MAX
-from metastore.spark.stores.model import Point
 from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.point import Point
 
 HOLD_MS = 600_000
 CLOSE_WITHIN_S = 10.0

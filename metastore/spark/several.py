@@ -11,8 +11,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from metastore.spark.batch import batches, plan, point_of
 from metastore.spark.columns import Table, batch_of, columns_of, names_of
 from metastore.spark.options import Options
-from metastore.spark.stores.model import Piece, Point
+from metastore.spark.stores.model import Piece
 from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.point import Point
 from metastore.spark.views import VIEW, Selection, Views
 
 PIECE_RECORDS_MIN = 10_000

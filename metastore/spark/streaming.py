@@ -15,8 +15,9 @@ from metastore.spark.batch import settle
 from metastore.spark.columns import change_batches
 from metastore.spark.errors import PointGone, WrongOption
 from metastore.spark.options import STARTING_OFFSETS, Options
-from metastore.spark.stores.model import Piece, Point, SourceStore
+from metastore.spark.stores.model import Piece, SourceStore
 from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.point import Point
 
 Offsets = dict[str, int]
 """By shard, the first offset that is not read yet. Spark keeps them as JSON, so the shards are text."""

@@ -14,7 +14,9 @@ import pytest
 
 from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
 from metastore.spark.stores.directory import DirectoryStore
-from metastore.spark.stores.model import Piece, Point
+from metastore.spark.stores.files import DirectoryShards
+from metastore.spark.stores.model import Piece
+from metastore.spark.stores.point import Point
 from support.server import PROJECT_ROOT
 from support.spark_stores import all_records
 
@@ -104,10 +106,10 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
     choice = random.Random(seed)
     with Writer(tmp_path, sorting) as writer:
         writer.disturb(choice, 40)
-        with ExitStack() as stack, DirectoryStore(tmp_path, "default") as store:
+        with ExitStack() as stack:
             expected = dict(writer.records)
             # The point is found again from its text, as it is in a task.
-            held = Point.parse(str(store.hold(stack)))
+            held = Point.parse(str(DirectoryShards(tmp_path, "default").hold(stack)))
         # LMDB's transactions have ended with the stack, so a holder of its own process is needed for what follows.
         assert held.shards[0]["offset"] > 0
         command = [sys.executable, "-m", "metastore.spark.holder", f"lmdb://{tmp_path}"]
@@ -115,7 +117,7 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
             assert holder.stdout is not None
             point = Point.parse(holder.stdout.readline())
             for _ in range(3):
-                with DirectoryStore(tmp_path, "default") as store:
+                with DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
                     assert read(store, point) == expected
                     by_index = sorted((value.decode()[0], key, value) for key, value in expected.items())
                     assert sorted(read_by_index(store, point)) == by_index
@@ -127,7 +129,7 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_holder_a_point_is_read_as_it_was_or_not_at_all(tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
-    with Writer(tmp_path, "hierarchical") as writer, DirectoryStore(tmp_path, "default") as store:
+    with Writer(tmp_path, "hierarchical") as writer, DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
         if seed == 0:
             writer.do("previous")  # then nothing is ever lost
         writer.disturb(choice, 30)
@@ -143,7 +145,7 @@ def test_without_a_holder_a_point_is_read_as_it_was_or_not_at_all(tmp_path: Path
 
 
 def test_what_was_trimmed_is_told(tmp_path: Path) -> None:
-    with Writer(tmp_path, "natural") as writer, DirectoryStore(tmp_path, "default") as store:
+    with Writer(tmp_path, "natural") as writer, DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
         point = store.pin(1000)
         for number in range(60):
             writer.put(f"k{number % 3}", "v" * 3000)
@@ -158,17 +160,17 @@ def test_what_was_trimmed_is_told(tmp_path: Path) -> None:
 def test_a_copy_on_which_nothing_can_be_written_is_read(tmp_path: Path) -> None:
     with Writer(tmp_path, "hierarchical") as writer:
         writer.disturb(random.Random(5), 30)
-    with DirectoryStore(tmp_path, "default") as store:
+    with DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
         assert read(store, store.pin(1000)) == writer.records
 
 
 def test_wrong_places_are_named(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreachable, match=r"holds no store"):
-        DirectoryStore(tmp_path, "default")
+        DirectoryStore(DirectoryShards(tmp_path, "default"))
     with Writer(tmp_path, "hierarchical"):
         with pytest.raises(WrongOption, match="it has default"):
-            DirectoryStore(tmp_path, "other")
-        with DirectoryStore(tmp_path, "default") as store:
+            DirectoryStore(DirectoryShards(tmp_path, "other"))
+        with DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
             with pytest.raises(WrongOption, match="the point is of store"):
                 store.check_point(Point("another", {}))
             with pytest.raises(WrongOption, match="ends before it starts"):

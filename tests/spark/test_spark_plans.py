@@ -12,6 +12,7 @@ from metastore.interface import open_store
 from metastore.spark.batch import plan
 from metastore.spark.joint import plan as plan_together
 from metastore.spark.stores.directory import DirectoryStore
+from metastore.spark.stores.files import DirectoryShards
 from metastore.spark.stores.mapping import pages_of
 from metastore.spark.views import Kind, Scope
 
@@ -39,7 +40,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_largest_scope_is_in_most_pieces(directory: Path) -> None:
-    with DirectoryStore(directory, "default") as store:
+    with DirectoryStore(DirectoryShards(directory, "default")) as store:
         pieces = plan(store, [Scope(index="few"), Scope(index="many")], 6)
         counts = Counter(piece.index for piece in pieces)
         assert counts[b"few"] == 1
@@ -52,13 +53,13 @@ def test_the_largest_scope_is_in_most_pieces(directory: Path) -> None:
 
 
 def test_of_few_records_there_is_one_piece(directory: Path) -> None:
-    with DirectoryStore(directory, "default") as store:
+    with DirectoryStore(DirectoryShards(directory, "default")) as store:
         assert len(plan(store, [Scope(index="many")], 6, records_min=MANY)) == 1
         assert len(plan(store, [Scope(index="many")], 6, records_min=MANY // 4)) in (3, 4, 5)
 
 
 def test_names_are_cut_where_most_records_are(directory: Path) -> None:
-    with DirectoryStore(directory, "default") as store:
+    with DirectoryStore(DirectoryShards(directory, "default")) as store:
         parts = plan_together(store, [Kind("/few"), Kind("/many", 2)], 4)
         assert len(parts) == 4
         cuts = [int(pieces[1].end.split(b"/")[2][1:]) for pieces in parts[:-1]]

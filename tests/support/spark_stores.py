@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from metastore.interface import MetadataStore, open_store
 from metastore.spark.batch import pieces_of
-from metastore.spark.stores.model import Piece, Point, SourceStore
+from metastore.spark.stores.model import Piece, SourceStore
+from metastore.spark.stores.point import Point
 from metastore.spark.views import Scope
 
 

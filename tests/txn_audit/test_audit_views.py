@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from metastore.spark.views import Selection, View
 from txn.audit.views import headers, operations, outcomes
-from txn.audit.views.form import NUMBER, TIME, Form
+from txn.audit.views.form import NUMBER, TIME, Form, decode
 from txn.audit.views.hashing import hashes
 from txn.model.aborted import AbortedRange
 from txn.model.applied import Applied
@@ -24,10 +25,15 @@ from txn.model.position import Position
 ALL = Selection("hierarchical")
 
 
-def rows(view: View, pairs: list[tuple[str, bytes]], selection: Selection = ALL) -> list[dict[str, Any]]:
-    """The rows of a view."""
+def form_of(view: View) -> Form:
+    """How a view makes its columns."""
     form: Form = view.decode.args[0]  # type: ignore[attr-defined]
-    decoded = view.decode(records(pairs), form.columns.names, selection)
+    return form
+
+
+def rows(form: Form, pairs: list[tuple[str, bytes]], selection: Selection = ALL) -> list[dict[str, Any]]:
+    """The rows of a view."""
+    decoded = decode(form, records(pairs), form.columns.names, selection)
     for name in form.columns.names:
         assert decoded.columns[name].type == form.columns.field(name).type
     # Times as numbers: records may have some that are beyond Python's last year.
@@ -36,15 +42,9 @@ def rows(view: View, pairs: list[tuple[str, bytes]], selection: Selection = ALL)
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-def one_by_one(view: View, pairs: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """The rows of a view, without the swift way."""
-    return [row for pair in pairs for row in _slow(view, pair)]
-
-
-def _slow(view: View, pair: tuple[str, bytes]) -> list[dict[str, Any]]:
-    # What is no JSON of one line is never read swiftly, and so its neighbour is not either.
-    blocker = ("/elsewhere", b"\n")
-    return rows(view, [pair, blocker])
+def one_by_one(form: Form, pairs: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The same rows, none made swiftly."""
+    return rows(replace(form, swift=()), pairs)
 
 
 POSITIONS = st.builds(Position, st.integers(0, 9), st.integers(0, 2**63 - 1))
@@ -108,14 +108,60 @@ VALUES = st.one_of(
         st.integers(0, 9),
     ),
 )
-VIEWS = {"headers": headers.headers, "ops": operations.ops, "applied": outcomes.applied, "aborted": outcomes.aborted}
+FORMS = {
+    "headers": form_of(headers.headers),
+    "ops": form_of(operations.ops),
+    "applied": form_of(outcomes.applied),
+    "aborted": form_of(outcomes.aborted),
+}
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", FORMS)
 @settings(max_examples=60, deadline=None)
 @given(pairs=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=12))
 def test_many_at_once_are_what_they_are_one_by_one(name: str, pairs: list[tuple[str, bytes]]) -> None:
-    assert rows(VIEWS[name], pairs) == one_by_one(VIEWS[name], pairs)
+    assert rows(FORMS[name], pairs) == one_by_one(FORMS[name], pairs)
+
+
+USUAL_TIMES = st.one_of(st.integers(10**12, 10**13 - 1), st.integers(0, 10**14))
+USUAL_HEADERS = st.builds(
+    lambda state, created, deadline, end, owner, cause: Header(
+        state, created, deadline, owner, *((end, cause) if state is not TxnState.OPEN else (None, None))
+    ).encode(),
+    st.sampled_from(TxnState),
+    USUAL_TIMES,
+    USUAL_TIMES,
+    USUAL_TIMES,
+    st.sampled_from([None, None, "me"]),
+    st.sampled_from(Cause),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), values=st.lists(USUAL_HEADERS, min_size=1, max_size=6))
+def test_usual_headers_with_any_byte_changed_are_what_they_are_one_by_one(
+    data: st.DataObject, values: list[bytes]
+) -> None:
+    place = data.draw(st.integers(0, len(values) - 1))
+    changed = bytearray(values[place])
+    changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.sampled_from(b'0129aC"{},:\n \\\xc3'))
+    values[place] = bytes(changed)
+    pairs = [(f"/txn/md_0_{number}", value) for number, value in enumerate(values)]
+    assert rows(FORMS["headers"], pairs) == one_by_one(FORMS["headers"], pairs)
+
+
+def test_usual_headers_are_not_parsed() -> None:
+    pairs = [
+        ("/txn/md_0_1", Header(TxnState.OPEN, 1_600_000_000_000, 1_600_000_001_000).encode()),
+        ("/txn/md_0_2", Header(TxnState.ABORTED, 10**12, 10**12, None, 10**13 - 1, Cause.DEADLINE).encode()),
+    ]
+    swiftest = replace(FORMS["headers"], swift=FORMS["headers"].swift[:1], row=_never)
+    assert [row["txn_id"] for row in rows(swiftest, pairs)] == ["md_0_1", "md_0_2"]
+    assert rows(swiftest, pairs) == one_by_one(FORMS["headers"], pairs)
+
+
+def _never(key: str, *_: object) -> None:
+    raise AssertionError(f"{key} was looked at by itself")
 
 
 @given(texts=st.lists(st.binary(max_size=40), unique=True), start=st.integers(0, 5))

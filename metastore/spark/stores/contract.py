@@ -12,7 +12,8 @@ from metastore.providers.wire.plain_store import PlainStore
 from metastore.spark.errors import Inconsistent
 from metastore.spark.records import Records, records_of_entries
 from metastore.spark.stores.loop import Loop
-from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
+from metastore.spark.stores.model import Advance, ChangedRecord, Piece, SourceStore
+from metastore.spark.stores.point import Point
 
 
 class ReadsShards(Protocol):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
-from metastore.directory import DirectoryError, Namespace, read_manifest, shard_directory
+from metastore.directory import shard_directory
 from metastore.engine.cutting import Cuts, cuts
 from metastore.engine.errors import InvalidRequest
 from metastore.engine.keys import KeyOrder, key_order
@@ -17,12 +16,14 @@ from metastore.engine.record import entry_of
 from metastore.engine.routing import place_of
 from metastore.engine.scan import open_bounds
 from metastore.log import LogFollower, LogPlace, LogTrimmed
-from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
+from metastore.spark.errors import PointGone, WrongOption
 from metastore.spark.records import Records, records_of
 from metastore.spark.stores.entries import keys_in, keys_of, secondary_keys
+from metastore.spark.stores.files import DirectoryShards, State
 from metastore.spark.stores.leaves import Found
-from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, Scan, SourceStore
-from metastore.spark.stores.past import Past, ShardFiles, State
+from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Scan, SourceStore
+from metastore.spark.stores.past import Past
+from metastore.spark.stores.point import Point
 from metastore.watch.effects import effects_of
 from metastore.watch.matching import matches_of
 from metastore.watch.news import ChangeKind
@@ -40,54 +41,26 @@ class DirectoryStore(SourceStore):
     is_consistent = True
     is_held_by_reader = True
 
-    def __init__(self, path: Path, namespace: str) -> None:
-        self._path = path.absolute()
-        try:
-            identity, namespaces = read_manifest(path)
-        except DirectoryError as error:
-            raise StoreUnreachable(str(error)) from None
-        if not namespaces:
-            raise StoreUnreachable(f"{path} holds no store: there is no tidemark.json in it")
-        self._namespace = _named(namespaces, namespace, path)
-        self._identity = f"{identity or self._path}/{namespace}"
+    def __init__(self, shards: DirectoryShards) -> None:
+        self._shards = shards
+        self._namespace = shards.namespace
         self._order = key_order(self._namespace.key_sorting)
-        self.key_sorting = self._namespace.key_sorting
-        self.shards = list(self._namespace.shard_ids)
+        self.key_sorting = shards.namespace.key_sorting
+        self.shards = list(shards.namespace.shard_ids)
         self._followers: dict[int, LogFollower] = {}
 
     def shard_of(self, partition_key: str) -> int:
         return self._namespace.first_shard + place_of(partition_key.encode(), self._namespace.shards)
 
-    def _files(self, shard: int, known: LogPlace | None = None) -> ShardFiles:
-        return ShardFiles(shard_directory(self._path, shard), known)
-
     # -- points
 
     def pin(self, hold_ms: int) -> Point:
-        return self.pinned({shard: self._state(shard) for shard in self.shards})
-
-    def pinned(self, states: dict[int, State]) -> Point:
-        """A point of these states."""
-        return Point(self._identity, {shard: state._asdict() for shard, state in states.items()})
-
-    def _state(self, shard: int) -> State:
-        with closing(self._files(shard)) as files:
-            state, transaction = files.state(is_held=False)
-            transaction.abort()
-        return state
-
-    def hold(self, stack: ExitStack) -> Point:
-        """A point whose states in LMDB are held until the stack unwinds."""
-        states = {}
-        for shard in self.shards:
-            files = stack.enter_context(closing(self._files(shard)))
-            states[shard], transaction = files.state(is_held=True)
-            stack.callback(transaction.abort)
-        return self.pinned(states)
+        return self._shards.pin()
 
     def check_point(self, point: Point) -> None:
-        if point.store != self._identity:
-            raise WrongOption(f"the point is of store {point.store}, and {self._path} is {self._identity}")
+        shards = self._shards
+        if point.store != shards.identity:
+            raise WrongOption(f"the point is of store {point.store}, and {shards.path} is {shards.identity}")
 
     def release(self, point: Point) -> None:
         """Nothing holds it but who pinned it."""
@@ -103,7 +76,7 @@ class DirectoryStore(SourceStore):
     def cuts(self, piece: Piece, count: int) -> Cuts:
         assert piece.shard is not None
         self._bounds(piece)
-        with closing(self._files(piece.shard)) as files:
+        with closing(self._shards.files(piece.shard)) as files:
             return cuts(files.environment, self._order, Range(piece.start, piece.end, piece.index), count)
 
     def scan(self, piece: Piece, point: Point, rows: int) -> Iterator[Records]:
@@ -115,7 +88,7 @@ class DirectoryStore(SourceStore):
         assert shard is not None
         state = State(**point.shards[shard])
         # An environment can be open only once in a process, and one look at the log is enough for all.
-        with closing(self._files(shard, state.log_end)) as files, closing(Past(files, state)) as past:
+        with closing(self._shards.files(shard, state.log_end)) as files, closing(Past(files, state)) as past:
             yield partial(self._scanned, past)
 
     def _scanned(self, past: Past, piece: Piece, rows: int) -> Iterator[Records]:
@@ -139,7 +112,7 @@ class DirectoryStore(SourceStore):
 
     def _follower(self, shard: int) -> LogFollower:
         if shard not in self._followers:
-            self._followers[shard] = LogFollower(shard_directory(self._path, shard) / "log")
+            self._followers[shard] = LogFollower(shard_directory(self._shards.path, shard) / "log")
         return self._followers[shard]
 
     def advance(self, piece: Piece, offset: int | None, changes_max: int | None) -> Advance:
@@ -209,10 +182,3 @@ def changes_of(offset: int, payload: bytes, selector: Selector, order: KeyOrder)
         for kind, effect in matches_of(selector, effects, order)
     ]
 
-
-def _named(namespaces: Sequence[Namespace], name: str, path: Path) -> Namespace:
-    for each in namespaces:
-        if each.name == name:
-            return each
-    known = ", ".join(each.name for each in namespaces)
-    raise WrongOption(f"{path} has no namespace {name!r}: it has {known}")

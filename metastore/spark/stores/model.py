@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from metastore.engine.cutting import Cuts
-from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records
-
-POINT_FORMAT = 1
+from metastore.spark.stores.point import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +27,6 @@ class Piece:
     index: bytes | None = None
     keys_only: bool = False
     """Of an index: nothing is wanted of the records but their keys. A store may read more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One state of each shard of a store."""
-
-    store: str
-    """Which data it is of."""
-    shards: Mapping[int, Mapping[str, Any]]
-    """What the store needs to find each state again; at least its `offset`, the first that it does not hold."""
-    is_consistent: bool = True
-
-    def __str__(self) -> str:
-        content = {"format": POINT_FORMAT, "store": self.store, "shards": self.shards, "consistent": self.is_consistent}
-        return json.dumps(content, separators=(",", ":"))
-
-    @classmethod
-    def parse(cls, text: str) -> Point:
-        """What `str` made of a point; WrongOption for anything else."""
-        try:
-            content = json.loads(text)
-            assert content["format"] == POINT_FORMAT
-            shards = {int(shard): dict(state) for shard, state in content["shards"].items()}
-            return cls(str(content["store"]), shards, bool(content["consistent"]))
-        except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
-            raise WrongOption(f"point {text[:80]!r} is none: give what `metastore.spark.pin(store)` returned") from None
 
 
 Scan = Callable[[Piece, int], Iterator[Records]]

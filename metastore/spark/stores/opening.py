@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from metastore.interface import InvalidUrl, StoreUrl
 from metastore.spark.errors import WrongOption
-from metastore.spark.stores.model import SourceStore
+
+if TYPE_CHECKING:
+    from metastore.spark.stores.files import DirectoryShards
+    from metastore.spark.stores.model import SourceStore
 
 
 def open_source(url: str, namespace: str | None) -> SourceStore:
@@ -14,11 +19,9 @@ def open_source(url: str, namespace: str | None) -> SourceStore:
         if parsed.scheme == "memory":
             raise WrongOption(f"{url}: a store in the memory of one process cannot be read by the processes of Spark")
         if parsed.scheme == "lmdb":
-            from metastore.providers.local.settings import Settings
             from metastore.spark.stores.directory import DirectoryStore
 
-            settings = Settings.of(parsed)
-            return DirectoryStore(settings.path, namespace or settings.namespace)
+            return DirectoryStore(directory_at(parsed, namespace))
         if parsed.scheme == "oxia":
             from metastore.spark.stores.service import open_service
 
@@ -32,3 +35,12 @@ def open_source(url: str, namespace: str | None) -> SourceStore:
 
     loop = Loop(url)
     return ContractStore(loop, Undivided(loop.store))
+
+
+def directory_at(url: StoreUrl, namespace: str | None) -> DirectoryShards:
+    """The shards at a URL of a directory; the namespace may be given beside it."""
+    from metastore.providers.local.settings import Settings
+    from metastore.spark.stores.files import DirectoryShards
+
+    settings = Settings.of(url)
+    return DirectoryShards(settings.path.absolute(), namespace or settings.namespace)

@@ -17,52 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
-
-import lmdb
 
 from metastore.engine.change import DELETED_FROM, PUT_INTO, Kind, Table, decode
 from metastore.engine.index_keys import primary_of
 from metastore.engine.overlay import Generation, View
 from metastore.engine.pages import Pages, Root, root_of
 from metastore.engine.record import modifications_of
-from metastore.engine.store import TABLE_NAMES, Applied, read_applied
-from metastore.engine.tree import HEAD, Tree, cut
-from metastore.log import LogFollower, LogPlace, LogTrimmed
-from metastore.spark.errors import PointGone, StoreUnreachable
+from metastore.engine.store import TABLE_NAMES
+from metastore.engine.tree import HEAD, cut
+from metastore.log import LogPlace, LogTrimmed
+from metastore.spark.errors import PointGone
 from metastore.spark.records import Records, records_in, records_of
+from metastore.spark.stores.files import TABLES, ShardFiles, State
 from metastore.spark.stores.leaves import Elsewhere, Found, Leaves
-from metastore.spark.stores.mapping import pages_of
-
-MAP_BYTES = 1 << 40
-"""The address space for a file that may grow while it is read. Only what is there takes room."""
-SUBDATABASES_MAX = 16
-TABLES = (Table.RECORDS, Table.INDEXES)
-
 
 FIRST_BLOCK_ROWS = 128
 """Small at first: how large the values are is not known yet."""
 BLOCK_BYTES = 8 << 20
 """A block ends about here, however many rows were asked for."""
-
-
-class State(NamedTuple):
-    """A point on a shard."""
-
-    offset: int
-    segment: int
-    """With `position`, where the log ended then."""
-    position: int
-    applied: int
-    """What LMDB held then."""
-    roots: tuple[tuple[int, int, int], ...] = ()
-    """Its sub-databases then, short and long, of records and of indexes; none if nobody holds them."""
-
-    @property
-    def log_end(self) -> LogPlace:
-        """Where the log ended then."""
-        return LogPlace(self.segment, self.offset, self.position)
 
 
 class _Later(NamedTuple):
@@ -72,60 +45,6 @@ class _Later(NamedTuple):
     before: bytes | None
     """What it was at the point, where the log keeps that."""
     puts: set[bytes]
-
-
-class ShardFiles:
-    """A shard's directory, open for reading. Only one for each environment and process."""
-
-    def __init__(self, directory: Path, known: LogPlace | None = None) -> None:
-        self._index = directory / "index"
-        try:
-            self.environment = _open(self._index)
-        except lmdb.Error as error:
-            raise StoreUnreachable(f"{self._index} cannot be read: {error}") from None
-        self._meta = self.environment.open_db(b"meta", create=False)
-        self.trees = [Tree(self.environment, TABLE_NAMES[table]) for table in Table]
-        self.log = LogFollower(directory / "log", known)
-
-    def applied(self, transaction: lmdb.Transaction[bytes]) -> Applied:
-        """What LMDB holds."""
-        return read_applied(transaction, self._meta)
-
-    def roots(self, transaction: lmdb.Transaction[bytes]) -> tuple[Root, ...]:
-        """The sub-databases as a transaction sees them."""
-        names = [name for table in TABLES for name in (TABLE_NAMES[table], f"{TABLE_NAMES[table]}/long")]
-        return tuple(root_of(transaction, name.encode()) for name in names)
-
-    def pages(self) -> Pages:
-        """The pages of the environment, as far as there are any by now."""
-        return pages_of(self._index, int(self.environment.stat()["psize"]))
-
-    def state(self, is_held: bool) -> tuple[State, lmdb.Transaction[bytes]]:
-        """The state of now, and the transaction that holds it."""
-        transaction = self.environment.begin()
-        applied = self.applied(transaction).next_offset
-        end = self.log.end()
-        roots = tuple(tuple(each) for each in self.roots(transaction)) if is_held else ()
-        assert end.offset >= applied, "LMDB is ahead of the log"
-        return State(end.offset, end.segment, end.position, applied, roots), transaction  # type: ignore[arg-type]
-
-    def close(self) -> None:
-        """Lets the files go."""
-        self.environment.close()
-
-
-def _open(path: Path) -> lmdb.Environment:
-    """Opens an environment beside its writer, with its locks; without them only where nobody could write."""
-    try:
-        return _opened(path, has_lock=True)
-    except lmdb.Error as error:
-        if not isinstance(error, lmdb.ReadonlyError) and "Read-only file system" not in str(error):
-            raise
-        return _opened(path, has_lock=False)
-
-
-def _opened(path: Path, has_lock: bool) -> lmdb.Environment:
-    return lmdb.open(str(path), map_size=MAP_BYTES, max_dbs=SUBDATABASES_MAX, readonly=True, lock=has_lock)
 
 
 class Past:

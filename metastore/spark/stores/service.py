@@ -21,7 +21,8 @@ from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
 from metastore.spark.stores.loop import Loop
-from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Point, SourceStore
+from metastore.spark.stores.model import Advance, ChangedRecord, Piece, SourceStore
+from metastore.spark.stores.point import Point
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")

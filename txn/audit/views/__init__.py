@@ -7,8 +7,8 @@ by `txn.decoding` and by the code that its writer reads it with; a view does the
 it is not certain that this comes to the same it asks that code.
 
     ids, form     what views are made of: `form` has the columns, swift and one by one
-    headers       `headers`
-    operations    `ops`; `laid`, those that are not JSON, by `letters`
+    headers       `headers`; `usual`, those that need not be parsed, by `letters`
+    operations    `ops`; `laid`, those that are not JSON
     outcomes      `applied`, `aborted`
     parts         `transaction_parts`: these put together; `fragments`, what they add up to, `meeting`, with headers
     sums          `entry_sums`: entries of indexes, added up, by `hashing`

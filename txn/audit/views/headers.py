@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pyarrow
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from txn.audit.views.form import (
     all_true,
     field,
     form_of,
+    from_ms,
     is_absent_or,
     is_between,
     is_one_of,
@@ -29,11 +31,12 @@ from txn.audit.views.form import (
     view_of,
 )
 from txn.audit.views.ids import ID, transaction_named
+from txn.audit.views.usual import Example, usual
 from txn.decoding import tidemark
 from txn.decoding.fields import TIME_MS_MAX
 from txn.decoding.rows import OddRow, TransactionRow
 from txn.model import paths
-from txn.model.header import Cause, TxnState
+from txn.model.header import Cause, Header, TxnState
 
 _FINAL = (TxnState.COMMITTED.value, TxnState.ABORTED.value)
 
@@ -123,4 +126,33 @@ def _swift_headers(records: Records) -> Swift | None:
     )
 
 
-headers = view_of(form_of(HEADER_COLUMNS, _header_row, _swift_headers), _header_scopes)
+_EXAMPLES = (
+    Header(TxnState.OPEN, 10**12, 10**12),
+    *(Header(TxnState(state), 10**12, 10**12, None, 10**12, cause) for state in _FINAL for cause in Cause),
+)
+_LIKE_EXAMPLES = [Example(header.encode()) for header in _EXAMPLES]
+_STATES = pyarrow.array([header.state.value for header in _EXAMPLES], TEXT)
+_CAUSES = pyarrow.array([header.cause and header.cause.value for header in _EXAMPLES], TEXT)
+
+
+def _usual_headers(records: Records) -> Swift:
+    """Of those without an owner."""
+    found = usual(records, _LIKE_EXAMPLES)
+    begun_ms, deadline_ms, finalized_ms = found.times
+    parts = key_parts(records, f"^{paths.HEADERS}/(?P<txn_id>{ID})$")
+    example = pyarrow.array(numpy.maximum(found.example, 0))
+    return Swift(
+        {
+            "txn_id": lambda: pc.struct_field(parts, "txn_id"),
+            "state": lambda: _STATES.take(example),
+            "begun": lambda: from_ms(begun_ms),
+            "deadline": lambda: from_ms(deadline_ms),
+            "finalized": lambda: times(pyarrow.array(finalized_ms, NUMBER, mask=finalized_ms == 0)),
+            "owner": lambda: pyarrow.nulls(len(records), TEXT),
+            "cause": lambda: _CAUSES.take(example),
+        },
+        pc.and_(pc.is_valid(parts), pyarrow.array(found.example >= 0)),
+    )
+
+
+headers = view_of(form_of(HEADER_COLUMNS, _header_row, _usual_headers, _swift_headers), _header_scopes)
