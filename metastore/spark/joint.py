@@ -19,7 +19,7 @@ from metastore.spark.schemas import AS_OF
 from metastore.spark.stores.model import Piece, Scan, SourceStore
 from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
-from metastore.spark.views import JointView, Kind, levels_below
+from metastore.spark.views import JointView, Kind, Surroundings, levels_below
 
 SHARD = "shard"
 
@@ -32,6 +32,8 @@ class JointPart(InputPartition):
     """What one task reads: a range of names, of each kind, and at which point."""
 
     pieces: tuple[Piece, ...]
+    bounds: tuple[str, ...]
+    """The names where it begins and ends, if it does."""
     point: Point
 
 
@@ -48,7 +50,8 @@ class JointReader(DataSourceReader):
         options = self._options
         with open_source(options.store, options.namespace) as store:
             point = point_of(store, options)
-            return [JointPart(pieces, point) for pieces in plan(store, self._view.kinds, options.partitions)]
+            parts = plan(store, self._view.kinds, options.partitions)
+            return [JointPart(pieces, bounds, point) for pieces, bounds in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Reads a range of names."""
@@ -56,34 +59,43 @@ class JointReader(DataSourceReader):
         settle()
         shard, own = partition.pieces[0].shard, [name for name in self._schema.names if name not in (SHARD, AS_OF)]
         with open_source(self._options.store, self._options.namespace) as store:
-            is_divided = len(store.shards) > 1
-
-            def are_home(partition_keys: Array) -> Flags:
-                if not is_divided:
-                    return numpy.ones(len(partition_keys), bool)
-                return numpy.array([store.shard_of(key) == shard for key in partition_keys.to_pylist()], bool)
-
+            surroundings = _surroundings(store, partition)
             with store.scans(shard, partition.point) as scan:
                 streams = [_filled(scan, piece, self._view.batch_rows) for piece in partition.pieces]
-                for columns in self._view.decode(streams, own, are_home):
+                for columns in self._view.decode(streams, own, surroundings):
                     count = len(next(iter(columns.values())))
                     common = {SHARD: shards(shard, count), AS_OF: moments(self._options.as_of_ms, count)}
                     every = {**common, **columns}
                     yield batch_of([every[name] for name in self._schema.names], self._schema)
 
 
+def _surroundings(store: SourceStore, part: JointPart) -> Surroundings:
+    is_divided, shard = len(store.shards) > 1, part.pieces[0].shard
+
+    def are_home(names: Array) -> Flags:
+        if not is_divided:
+            return numpy.ones(len(names), bool)
+        return numpy.array([store.shard_of(name) == shard for name in names.to_pylist()], bool)
+
+    return Surroundings(is_divided, are_home, part.bounds)
+
+
 def _filled(scan: Scan, piece: Piece, rows: int) -> Iterator[Records]:
     return (records for records in scan(piece, rows) if len(records))
 
 
-def plan(store: SourceStore, kinds: Sequence[Kind], wanted: int) -> list[tuple[Piece, ...]]:
+Share = tuple[tuple[Piece, ...], tuple[str, ...]]
+"""A range of names, of each kind, and the names where it begins and ends."""
+
+
+def plan(store: SourceStore, kinds: Sequence[Kind], wanted: int) -> list[Share]:
     """Ranges of names, about as many as wanted, of each shard; at least one, since Spark takes none for one."""
     every: Sequence[int | None] = store.shards or [None]
     each = max(1, -(-wanted // len(every)))
-    return [pieces for shard in every for pieces in _of_shard(store, kinds, shard, each)]
+    return [share for shard in every for share in _of_shard(store, kinds, shard, each)]
 
 
-def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, count: int) -> list[tuple[Piece, ...]]:
+def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, count: int) -> list[Share]:
     whole = [_whole(kind, shard, store.key_sorting) for kind in kinds]
     chosen: list[bytes] = []
     for name in _evenly(_weighed(store, kinds, whole, count), count) if count > 1 else ():
@@ -92,7 +104,10 @@ def _of_shard(store: SourceStore, kinds: Sequence[Kind], shard: int | None, coun
             chosen.append(name)
     bounds = [None, *chosen, None]
     return [
-        tuple(_between(kind, piece, low, high) for kind, piece in zip(kinds, whole, strict=True))
+        (
+            tuple(_between(kind, piece, low, high) for kind, piece in zip(kinds, whole, strict=True)),
+            tuple(bound.decode(errors="ignore") for bound in (low, high) if bound is not None),
+        )
         for low, high in pairwise(bounds)
     ]
 

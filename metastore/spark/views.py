@@ -84,22 +84,31 @@ class Kind:
     """... with 2, `PATH/NAME/ANYTHING`."""
 
 
-AreHome = Callable[[Any], Any]
-"""Of partitions, as Arrow strings, whether their records are to be where these are: bools of numpy."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where else records of a name may be than among those that one task reads."""
+
+    is_divided: bool
+    """Whether there are other shards, on which some may have gone astray."""
+    are_home: Callable[[Any], Any]
+    """Whether records of names (which are partitions; as Arrow strings) belong on this shard: bools of numpy."""
+    bounds: Sequence[str]
+    """The names at which this task's records begin and end. Of two names of which one begins with the other, kinds
+    differ in which comes first: of a name that is so related to a bound some records may be in another task."""
 
 
 @dataclass(frozen=True, slots=True)
 class JointView:
     """How records of several kinds are read together, name by name, so that what belongs together is in one task.
 
-    Nothing is promised: of a name whose records are on several shards, or at the edge of what a task reads, some may
-    come to one task and some to another. Who decodes must be able to tell, or not mind.
+    Of a name whose records are on several shards, or at the edge of what a task reads, some may come to one task and
+    some to another. Who decodes is told what there may be elsewhere.
     """
 
     schema: str
     """Its columns, as DDL; the source adds `shard` behind them and makes all nullable."""
     kinds: Sequence[Kind]
-    decode: Callable[[Sequence[Iterator[Records]], Sequence[str], AreHome], Iterator[Mapping[str, Any]]]
+    decode: Callable[[Sequence[Iterator[Records]], Sequence[str], Surroundings], Iterator[Mapping[str, Any]]]
     """Of the records of each kind, in the order of their keys, the columns asked for: arrays of one length."""
     batch_rows: int
     """So many records of a kind at a time."""

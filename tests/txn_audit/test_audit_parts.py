@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pyarrow
+import pytest
 from audit_records import SHARD, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from metastore.engine.keys import key_order
 from metastore.spark.columns import names_of
 from metastore.spark.records import KeysOnly, Records
-from metastore.spark.views import Selection
+from metastore.spark.views import Selection, Surroundings
 from txn.audit.views.form import NUMBER, TIME
 from txn.audit.views.fragments import FRAGMENT, added_up, of_operations
 from txn.audit.views.operations import ops
@@ -77,19 +78,41 @@ ODD = st.sampled_from([("/txn/md_0_12", b"no header"), ("/txn-op/md_0_x/-1", b"{
 PAIRS = st.lists(st.one_of(OPERATIONS, OPERATIONS, HEADERS, APPLIED, ODD), max_size=40, unique_by=itemgetter(0))
 
 
-def parts(pairs: Sequence[Pair], batch: int) -> list[dict[str, Any]]:
-    """The rows of the view, of batches of so many records."""
-    order = key_order("hierarchical")
-    ordered = sorted(pairs, key=lambda pair: order.encode(pair[0].encode()))
+def everywhere(names: Any) -> Any:
+    """All are at home."""
+    return numpy.ones(len(names), bool)
+
+
+ALONE = Surroundings(False, everywhere, ())
+"""One shard, read at once."""
+
+def ordered(pairs: Sequence[Pair], sorting: str = "hierarchical") -> list[Pair]:
+    """As a store keeps them."""
+    order = key_order(sorting)
+    return sorted(pairs, key=lambda pair: order.encode(pair[0].encode()))
+
+
+def parts(
+    pairs: Sequence[Pair],
+    batch: int,
+    sorting: str = "hierarchical",
+    surroundings: Surroundings = ALONE,
+) -> list[dict[str, Any]]:
+    """The rows of the view but for the last ones, of batches of so many records."""
+    return [row for row in all_parts(ordered(pairs, sorting), batch, surroundings) if row["expected"] is None]
+
+
+def all_parts(pairs: Sequence[Pair], batch: int, surroundings: Surroundings) -> list[dict[str, Any]]:
+    """The rows of the view, of records in the order of their keys."""
 
     def stream(path: str) -> Iterator[Records]:
-        own = [pair for pair in ordered if pair[0].startswith(f"{path}/")]
+        own = [pair for pair in pairs if pair[0].startswith(f"{path}/")]
         return (records(own[at : at + batch]) for at in range(0, len(own), batch))
 
     names = names_of(transaction_parts.schema)
     found: list[dict[str, Any]] = []
     streams = [stream(kind.path) for kind in transaction_parts.kinds]
-    for columns in transaction_parts.decode(streams, names, lambda keys: numpy.ones(len(keys), bool)):
+    for columns in transaction_parts.decode(streams, names, surroundings):
         arrays = {name: each.cast(NUMBER) if each.type == TIME else each for name, each in columns.items()}
         found += pyarrow.table(arrays).to_pylist()
     return found
@@ -150,32 +173,106 @@ def test_participants_say_what_the_operations_say(pairs: list[Pair], batch: int)
     assert found == plain_sums(pairs)
 
 
+ODD_KEYS = {"/txn/md_0_12", "/txn-op/md_0_x/-1", "/txn-applied/md_0_1/c"}
+SORTINGS = ["hierarchical", "natural"]
+
+
+@pytest.mark.parametrize("sorting", SORTINGS)
 @settings(max_examples=80, deadline=None)
 @given(pairs=PAIRS, batch=st.integers(1, 41))
-def test_each_transaction_is_told_of_once_and_what_may_be_torn_says_so(pairs: list[Pair], batch: int) -> None:
-    rows = parts(pairs, batch)
+def test_each_transaction_is_told_of_once(sorting: str, pairs: list[Pair], batch: int) -> None:
+    """Whatever the batch, even if ids begin with others: of one shard that is read at once nothing is torn."""
+    rows = parts(pairs, batch, sorting)
+    assert not any(row["is_loose"] for row in rows)
+    assert {row["odd_key"] for row in rows if row["odd_key"]} == {key for key, _ in pairs if key in ODD_KEYS}
+    readable = [row for row in rows if row["odd_key"] is None]
+    ids = {row["txn_id"] for row in readable}
+    assert sorted(row["txn_id"] for row in readable if row["whole"] is not None) == sorted(ids)
     headers = {key.rpartition("/")[2] for key, _ in pairs if key.startswith("/txn/")} - {"md_0_12"}
-    assert sorted(row["txn_id"] for row in rows if row["whole"] is not None) == sorted(headers)
-    assert all(row["is_loose"] for row in rows if row["odd_key"] is None and row["state"] is None)
-    loose = {row["txn_id"] for row in rows if row["is_loose"]}
-    for txn_id in headers - loose:
-        own = [row for row in rows if row["txn_id"] == txn_id and row["segment"] is not None]
-        (whole,) = (row["whole"] for row in rows if row["txn_id"] == txn_id and row["whole"] is not None)
+    assert {row["txn_id"] for row in readable if row["state"] is not None} == headers
+    for txn_id in ids:
+        of_it = [row for row in readable if row["txn_id"] == txn_id]
+        own = [row for row in of_it if row["segment"] is not None]
+        assert len({row["state"] for row in of_it}) == 1
+        (whole,) = (row["whole"] for row in of_it if row["whole"] is not None)
         assert whole["operations"] == sum(row["operations"] for row in own)
         assert whole["participants"] == len(own) == len({(row["segment"], row["subscription"]) for row in own})
         assert whole["applied_participants"] == sum(row["applied"] is not None for row in own)
-    assert {row["odd_key"] for row in rows if row["odd_key"]} == {
-        key for key, _ in pairs if key in {"/txn/md_0_12", "/txn-op/md_0_x/-1", "/txn-applied/md_0_1/c"}
-    }
+
+
+BOUNDS = st.sampled_from(["md_0_1", "md_0_10", "md_0_101", "md_0_11", "md_0_2", "md_0_20"])
+
+
+@pytest.mark.parametrize("sorting", SORTINGS)
+@settings(max_examples=80, deadline=None)
+@given(pairs=PAIRS, batch=st.integers(1, 41), bound=BOUNDS)
+def test_what_a_bound_may_part_is_loose_on_both_sides(sorting: str, pairs: list[Pair], batch: int, bound: str) -> None:
+    order = key_order(sorting)
+
+    def is_below(pair: Pair) -> bool:
+        path = pair[0].split("/")[1]
+        return order.encode(pair[0].encode()) < order.encode(f"/{path}/{bound}{'' if path == 'txn' else '/'}".encode())
+
+    known = [pair for pair in pairs if pair[0] not in ODD_KEYS]
+    lower, upper = [pair for pair in known if is_below(pair)], [pair for pair in known if not is_below(pair)]
+    beside = Surroundings(False, everywhere, (bound,))
+    sides = [parts(side, batch, sorting, beside) for side in (lower, upper)]
+    rows = [row for side in sides for row in side]
+    loose = {row["txn_id"] for row in rows if row["is_loose"]}
+    assert not any(row["is_astray"] for row in rows)
+    assert all(row["is_loose"] == (row["txn_id"] in loose) for row in rows)
+    assert loose <= {txn_id for txn_id in ("md_0_1", "md_0_10", "md_0_11", "md_0_2") if _are_alike(txn_id, bound)}
+    whole = [{row["txn_id"] for row in side} - loose for side in sides]
+    assert not whole[0] & whole[1]
+
+
+def _are_alike(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+@settings(max_examples=80, deadline=None)
+@given(pairs=PAIRS, batch=st.integers(1, 41))
+def test_on_one_of_several_shards_what_is_not_with_its_header_is_loose(pairs: list[Pair], batch: int) -> None:
+    def are_home(names: pyarrow.StringArray) -> Any:
+        return numpy.array([name != "md_0_2" for name in names.to_pylist()], bool)
+
+    rows = [row for row in parts(pairs, batch, surroundings=Surroundings(True, are_home, ())) if row["odd_key"] is None]
+    for row in rows:
+        assert row["is_loose"] == (row["state"] is None or row["txn_id"] == "md_0_2")
+        assert bool(row["is_astray"]) == (row["txn_id"] == "md_0_2")
+    whole = [row["txn_id"] for row in rows if row["whole"] is not None]
+    assert sorted(whole) == sorted({row["txn_id"] for row in rows if not row["is_loose"]})
 
 
 @settings(max_examples=40, deadline=None)
 @given(pairs=PAIRS, batch=st.integers(1, 41))
-def test_what_is_in_one_batch_is_together(pairs: list[Pair], batch: int) -> None:
-    """Without ids that begin with others nothing is torn."""
-    alike = [pair for pair in pairs if "md_0_1/" not in pair[0] and not pair[0].endswith("md_0_1")]
-    headers = {key.rpartition("/")[2] for key, _ in alike if key.startswith("/txn/")}
-    assert all(row["txn_id"] not in headers for row in parts(alike, batch) if row["is_loose"])
+def test_what_waits_for_too_long_is_told_as_being_astray(pairs: list[Pair], batch: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txn.audit.views.parts.HELD_MAX", 1)
+        rows = [row for row in parts(pairs, batch) if row["odd_key"] is None]
+    astray = {row["txn_id"] for row in rows if row["is_astray"]}
+    assert all(row["txn_id"] in astray for row in rows if row["is_loose"])
+    assert sum(row["operations"] for row in rows) == sum(count for count, *_ in plain_sums(pairs).values())
+
+
+@settings(max_examples=80, deadline=None)
+@given(pairs=PAIRS, batch=st.integers(1, 41), per_row=st.integers(1, 3))
+def test_what_indexes_should_add_up_to_is_what_rows_say(pairs: list[Pair], batch: int, per_row: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txn.audit.views.expected.SUMS_PER_ROW_MAX", per_row)
+        rows = all_parts(ordered(pairs), batch, ALONE)
+    found = [each for row in rows for each in row["expected"] or ()]
+    sums: dict[tuple[Any, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for row in rows:
+        if row["operations"]:
+            by, entries, hashed = (None, row["segment"], row["subscription"]), row["operations"], row["keys_hash"]
+            sums[by] = sums[by][0] + entries, sums[by][1] ^ hashed
+        if row["whole"] is not None and row["state"] is not None:
+            by = row["state"], None, None
+            sums[by] = sums[by][0] + 1, sums[by][1] ^ row["entry_hash"]
+    told = {(each["state"], each["segment"], each["subscription"]): (each["entries"], each["hash"]) for each in found}
+    assert len(told) == len(found)
+    assert told == sums
 
 
 NUMBERED = st.lists(st.tuples(IDS, st.sampled_from("ab"), st.booleans(), st.integers(1, 3)), min_size=1, max_size=30)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from txn.audit.keys import header_key, participant_key
@@ -27,32 +27,54 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
     """
     assert rules, "there is something to evaluate"
     context = Context(tables.limits)
-    told("reading")
-    reads = [name for rule in rules for check in rule.checks if isinstance(check, OnTables) for name in check.reads]
-    tables.begin(reads)
     on_rows: dict[str, list[tuple[Rule, OnRows]]] = {}
+    on_tables: list[tuple[Rule, OnTables]] = []
     for rule in rules:
         for check in rule.checks:
             if isinstance(check, OnRows):
                 on_rows.setdefault(check.table, []).append((rule, check))
-    with ThreadPoolExecutor(1, "suspects") as threads:
-        looking = threads.submit(_suspected, tables, context, rules)
-        found = [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
-        suspected = looking.result()
-    for rule in rules:
-        for check in rule.checks:
-            if isinstance(check, OnTables) and (check.suspects is None or check.suspects in suspected):
-                told(rule.name)
-                found.append(_beside(rule, check.find(tables, context)))
-    if not found:
-        return tables.participants.sparkSession.createDataFrame([], VIOLATIONS)
-    told("all rules")
-    return tables.keep(reduce(DataFrame.unionByName, found))
+            else:
+                on_tables.append((rule, check))
+    told("reading")
+    reads = [name for _, check in on_tables for name in check.reads]
+    tables.expect(reads)
+    tables.begin({table: _any(context, checks) for table, checks in on_rows.items()}, reads)
+    told("conditions on single rows")
+    with ThreadPoolExecutor(1, "rows") as threads:
+        finding = threads.submit(_of_all_rows, tables, context, on_rows)
+        beside = _of_tables(tables, context, on_tables, told)
+        found = [*beside, *finding.result()]
+    return reduce(DataFrame.unionByName, found or [SparkSession.active().createDataFrame([], VIOLATIONS)])
 
 
-def _suspected(tables: Tables, context: Context, rules: Sequence[Rule]) -> set[Suspects]:
+def _any(context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> Column:
+    """Whether any condition holds."""
+    return reduce(or_, [check.when(context) for _, check in checks])
+
+
+def _of_all_rows(
+    tables: Tables, context: Context, on_rows: Mapping[str, Sequence[tuple[Rule, OnRows]]]
+) -> list[DataFrame]:
+    """What conditions find, kept."""
+    found = [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
+    return [tables.keep(reduce(DataFrame.unionByName, found))] if found else []
+
+
+def _of_tables(
+    tables: Tables, context: Context, checks: Sequence[tuple[Rule, OnTables]], told: Callable[[str], None]
+) -> list[DataFrame]:
+    """What is found otherwise, kept."""
+    suspected = _suspected(tables, context, [check for _, check in checks])
+    found: list[DataFrame] = []
+    for rule, check in checks:
+        if check.suspects is None or check.suspects in suspected:
+            told(rule.name)
+            found.append(_beside(rule, check.find(tables, context)))
+    return [tables.keep(reduce(DataFrame.unionByName, found))] if found else []
+
+
+def _suspected(tables: Tables, context: Context, checks: Sequence[OnTables]) -> set[Suspects]:
     """Where there may be something to find, of all that can tell: in one query."""
-    checks = [check for rule in rules for check in rule.checks if isinstance(check, OnTables)]
     every = list(dict.fromkeys(check.suspects for check in checks if check.suspects is not None))
     if not every:
         return set()
@@ -64,7 +86,7 @@ def _of_rows(tables: Tables, context: Context, table: str, checks: Sequence[tupl
     """What all conditions find in one pass over a table."""
     conditions = [check.when(context) for _, check in checks]
     # Nearly all rows break no rule: they are out before anything is made of them.
-    rows: DataFrame = getattr(tables, table).where(reduce(or_, conditions))
+    rows = tables.suspects(table).where(reduce(or_, conditions))
     found = [
         F.when(
             condition,

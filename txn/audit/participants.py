@@ -44,6 +44,13 @@ PARTS = (
 )
 """What of it is known where records are read together."""
 KNOWN = frozenset({*PARTS, "least_shard", "greatest_shard", AS_OF})
+PUT_TOGETHER = ("places", "is_loose", "is_astray", "whole", "expected", "shard")
+"""And how they were."""
+TOTALS = (
+    *("operations", "first_sequence", "last_sequence", "last_written"),
+    *("participants", "unapplied_participants", "applied_participants", "last_applied"),
+)
+"""What is said of a whole transaction where records are read together. Some names are those of a participant."""
 _SPANS = "array<struct<ledger: bigint, first_entry: bigint, last_entry: bigint, first_written: timestamp>>"
 _TYPES = {"beyond_log": "boolean", "spans": _SPANS} | dict.fromkeys(
     ("applied", "aborted", "last_announced"), "timestamp"
@@ -87,6 +94,35 @@ def put_together(parts: Sequence[DataFrame], headers: DataFrame) -> DataFrame:
     joined = joined.withColumns({name: F.coalesce(name, each) for name, each in beside.items()})
     joined = joined.drop(*beside.values())
     return joined.withColumns({name: F.coalesce(name, F.lit(0)) for name in ("operations", "announcements")})
+
+
+def as_participants(rows: DataFrame) -> DataFrame:
+    """Rows of what was read together, with what is known of participants beside."""
+    is_there, has_header = F.col("segment").isNotNull(), F.col("state").isNotNull()
+    shard = F.when(is_there, F.col("shard"))
+    return rows.withColumns(
+        {
+            "operations": F.coalesce("operations", F.lit(0)),
+            "least_shard": shard,
+            "greatest_shard": shard,
+            "header_shard": F.when(has_header, F.col("shard")),
+            **{name: absent(name) for name in SUMS if name not in KNOWN},
+        }
+    )
+
+
+def as_transactions(rows: DataFrame) -> DataFrame:
+    """The same, with what is known of their transactions instead."""
+    is_there, has_header = F.col("whole.participants") > 0, F.col("state").isNotNull()
+    shard = F.when(is_there, F.col("shard"))
+    return rows.withColumns(
+        {
+            **{name: F.col("whole")[name] for name in TOTALS},
+            "least_shard": shard,
+            "greatest_shard": shard,
+            "header_shard": F.when(has_header, F.col("shard")),
+        }
+    )
 
 
 def by_transaction(participants: DataFrame) -> DataFrame:

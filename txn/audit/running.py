@@ -20,6 +20,7 @@ from txn.audit.engine import violations
 from txn.audit.ledger import Ledger, Past
 from txn.audit.listing import explain_rule, list_rules
 from txn.audit.recording import record
+from txn.audit.report.figures import FIGURED
 from txn.audit.rules.registry import UnknownRule, rules_of
 from txn.audit.session import session
 from txn.audit.source import StoreSource
@@ -83,6 +84,8 @@ def _judge(
     telling = Telling(arguments, sys.stdout, sys.stderr)
     with _at_one_point(spark, arguments, telling.note) as source:
         tables = Tables(source, dialect, _limits(arguments, dialect.limits), past)
+        if arguments.report is not None:
+            tables.expect(FIGURED)
         found = violations(tables, rules, telling.step)
         if ledger is not None and not ledger.is_recorded:
             telling.step("the ledger")

@@ -35,6 +35,8 @@ DELAYS = (
 SLOWEST = "longer"
 STATES = ("OPEN", "COMMITTED", "ABORTED")
 SLOW_SHARE = 0.95
+FIGURED = ("participants", "totals")
+"""The tables that are shown as a whole."""
 
 
 class Shape(Enum):

@@ -65,7 +65,7 @@ def _find_lost_acknowledgements(tables: Tables, context: Context) -> DataFrame:
     acks = tables.history("ops").where("subscription IS NOT NULL AND NOT cumulative AND batch IS NULL")
     acks = acks.select("txn_id", "sequence", "segment", "subscription", "ledger", "last_entry").distinct()
     committed = _lives(tables).where(col("state") == "COMMITTED").where(context.settled("finalized"))
-    present = tables.participants.where("operations > 0").select("txn_id", "segment", "subscription")
+    present = tables.acknowledgers.where("operations > 0").select("txn_id", "segment", "subscription")
     cursors = tables.cursor_records.where("odd_key IS NULL AND NOT deleting").drop(AS_OF, "odd_key", "odd")
     position = F.struct(col("ledger"), col("last_entry"))
     settled = acks.join(committed.select("txn_id").distinct(), "txn_id", "left_semi")
@@ -145,7 +145,7 @@ HISTORY_RULES = (
         "Nobody has decided it, so its operations will never be carried out.",
         "See who deletes headers beside the collectors, or whether the store has lost data.",
         Severity.CRITICAL,
-        [OnTables(_find_vanished)],
+        [OnTables(_find_vanished, reads=("lives",))],
         is_of_history=True,
     ),
     Rule(
@@ -156,7 +156,7 @@ HISTORY_RULES = (
         "The evidence names the entry. See whether somebody has set the subscription back (a seek), or the cursor was "
         "restored from an older copy; report it if not.",
         Severity.CRITICAL,
-        [OnTables(_find_lost_acknowledgements)],
+        [OnTables(_find_lost_acknowledgements, reads=("acknowledgers",))],
         OURS,
         is_of_history=True,
     ),

@@ -24,7 +24,7 @@ def _padded(number: Column) -> Column:
 
 
 def _deadline_entries(tables: Tables) -> DataFrame:
-    headers = tables.totals.where("state IS NOT NULL")
+    headers = tables.known_headers
     is_open = col("state") == "OPEN"
     deadline = _padded(F.unix_millis("deadline"))
     final = F.concat(col("state"), F.lit(":"), _padded(F.unix_millis("finalized")))

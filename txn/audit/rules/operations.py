@@ -77,7 +77,7 @@ def _find_twice_acknowledged(tables: Tables, context: Context) -> DataFrame:
     who = ["txn_id", "segment", "subscription"]
     assert tables.places is not None, "it is known of our records"
     places, met = tables.places, _met_places(tables, context)
-    states = tables.totals.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state")
+    states = tables.acknowledgers.where(is_open() | (col("state") == "COMMITTED")).select("txn_id", "state").distinct()
     involved = places.join(F.broadcast(met), "place", "left_semi").select(*who).distinct()
     suspects = _single_acks(tables).join(F.broadcast(involved), who, "left_semi")
     suspects = suspects.where(context.settled("written")).join(states, "txn_id")

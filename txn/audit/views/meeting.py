@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy
 import pyarrow
 import pyarrow.compute as pc
 
 from metastore.spark.records import Numbers
-from metastore.spark.views import AreHome
+from metastore.spark.views import Surroundings
 from txn.audit.views.form import FLAG, NUMBER, TEXT, TIME, Array, field
 from txn.audit.views.fragments import FRAGMENT
+from txn.audit.views.letters import Flags
 
 HEADER = pyarrow.schema(
     [
@@ -28,47 +29,92 @@ WHOLE = pyarrow.struct(
 )
 """What there is of a transaction altogether."""
 MET = pyarrow.schema(
-    [*FRAGMENT, *(each for each in HEADER if each.name != "txn_id"), ("is_loose", FLAG), ("whole", WHOLE)]
+    [
+        *FRAGMENT,
+        *(each for each in HEADER if each.name != "txn_id"),
+        *(("is_loose", FLAG), ("is_astray", FLAG), ("whole", WHOLE)),
+    ]
 )
+"""`is_loose` are rows of transactions that may have more elsewhere. If one is `is_astray` too, another row of its
+transaction may say that it is all of it; the others are loose everywhere."""
 
 _LEAST, _GREATEST = numpy.iinfo(numpy.int64).min, numpy.iinfo(numpy.int64).max
 
 
-def met(headers: pyarrow.Table, parts: pyarrow.Table, are_home: AreHome) -> Iterator[pyarrow.Table]:
-    """Rows of these headers and these participants, of which those of a transaction lie beside each other."""
-    headers = headers.combine_chunks()
-    ids = field(headers, "txn_id")
-    is_sure = are_home(ids)
-    counts = ids.value_counts()
-    if len(counts) < len(ids):
-        several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        is_sure &= ~pc.is_in(ids, value_set=several).to_numpy(zero_copy_only=False)
-    sure, unsure = headers, headers.slice(0, 0)
-    if not is_sure.all():
-        sure, unsure = headers.filter(pyarrow.array(is_sure)), headers.filter(pyarrow.array(~is_sure))
+class Meeting:
+    """Where headers and participants of a task meet."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._own_prefixes = pyarrow.array(prefixes(surroundings.bounds), TEXT)
+
+    def met(self, headers: pyarrow.Table, parts: pyarrow.Table) -> Iterator[pyarrow.Table]:
+        """Rows of these headers and these participants, of which those of a transaction lie beside each other."""
+        sure = headers.combine_chunks()
         ids = field(sure, "txn_id")
-    places = pc.index_in(field(parts, "txn_id"), value_set=ids)
-    has_header = places.is_valid()
-    is_lone = numpy.ones(len(ids), bool)
-    is_lone[places.drop_null().to_numpy()] = False
-    yield unmet(parts.filter(pc.invert(has_header)))
-    yield _of_headers_alone(unsure, is_loose=True)
-    yield _of_headers_alone(sure.filter(pyarrow.array(is_lone)), is_loose=False)
-    yield _beside_headers(parts.filter(has_header), sure, places.drop_null())
+        is_home = self._surroundings.are_home(ids)
+        is_sure = is_home & ~self._is_at_a_bound(ids)
+        if not is_sure.all():
+            yield _of_headers_alone(headers.filter(pyarrow.array(~is_sure)), is_home[~is_sure])
+            sure = headers.filter(pyarrow.array(is_sure)).combine_chunks()
+            ids = field(sure, "txn_id")
+        places = pc.index_in(field(parts, "txn_id"), value_set=ids)
+        is_lone = numpy.ones(len(ids), bool)
+        is_lone[places.drop_null().to_numpy()] = False
+        if is_lone.any():
+            yield _of_headers_alone(sure.filter(pyarrow.array(is_lone)))
+        if places.null_count:
+            yield from self._unmet(parts.filter(places.is_null()))
+            parts, places = parts.filter(places.is_valid()), places.drop_null()
+        yield _beside_headers(parts, sure, places)
+
+    def _unmet(self, parts: pyarrow.Table) -> Iterator[pyarrow.Table]:
+        """Participants without a header: where there is but one shard it is nowhere, unless a bound lies between."""
+        ids = field(parts, "txn_id")
+        is_home, is_sure = self._surroundings.are_home(ids), ~self._is_at_a_bound(ids)
+        if self._surroundings.is_divided:
+            is_sure[:] = False
+        yield loose(parts.filter(pyarrow.array(~is_sure)), ~is_home[~is_sure])
+        yield _all_of_it(parts.filter(pyarrow.array(is_sure)))
+
+    def _is_at_a_bound(self, ids: Array) -> Flags:
+        """Whether some records may lie behind a bound."""
+        found = pc.is_in(ids, value_set=self._own_prefixes).to_numpy(zero_copy_only=False)
+        for bound in self._surroundings.bounds:
+            found |= pc.starts_with(ids, bound).to_numpy(zero_copy_only=False)
+        return found
 
 
-def unmet(parts: pyarrow.Table) -> pyarrow.Table:
-    """Rows of participants whose header is not here."""
-    return _with(parts, is_loose=pyarrow.repeat(pyarrow.scalar(True), len(parts)))
+def prefixes(names: Iterable[str]) -> list[str]:
+    """Everything that one of these begins with, but not the whole."""
+    return sorted({name[:length] for name in names for length in range(1, len(name))})
 
 
-def _of_headers_alone(headers: pyarrow.Table, *, is_loose: bool) -> pyarrow.Table:
+def loose(rows: pyarrow.Table, is_astray: Flags) -> pyarrow.Table:
+    """Rows of what may have more elsewhere."""
+    flags = pyarrow.repeat(pyarrow.scalar(True), len(rows))
+    return _with(rows, is_loose=flags, is_astray=pyarrow.array(is_astray))
+
+
+def _all_of_it(parts: pyarrow.Table) -> pyarrow.Table:
+    """Rows of participants of which there is certainly no header."""
+    ids = field(parts, "txn_id")
+    is_new = numpy.ones(len(ids), numpy.int64)
+    is_new[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    flags = pyarrow.repeat(pyarrow.scalar(False), len(ids))
+    return _with(parts, is_loose=flags, whole=_wholes(parts.combine_chunks(), numpy.cumsum(is_new)))
+
+
+def _of_headers_alone(headers: pyarrow.Table, are_home: Flags | None = None) -> pyarrow.Table:
+    """Rows of headers without participants; if it is said where they belong, some may be elsewhere."""
     count = len(headers)
     zeros = pyarrow.array(numpy.zeros(count, numpy.int64))
+    rows = headers.append_column("operations", zeros)
+    if are_home is not None:
+        return loose(rows, ~are_home)
     none = [zeros if each.name in _COUNTS else pyarrow.nulls(count, each.type) for each in WHOLE]
-    whole = None if is_loose else pyarrow.StructArray.from_arrays(none, fields=list(WHOLE))
-    flags = pyarrow.repeat(pyarrow.scalar(is_loose), count)
-    return _with(headers, is_loose=flags, whole=whole, operations=zeros)
+    flags = pyarrow.repeat(pyarrow.scalar(False), count)
+    return _with(rows, is_loose=flags, whole=pyarrow.StructArray.from_arrays(none, fields=list(WHOLE)))
 
 
 _COUNTS = frozenset({"operations", "participants", "unapplied_participants", "applied_participants"})
@@ -114,7 +160,6 @@ def _numbers(parts: pyarrow.Table, name: str, null: int) -> Numbers:
 
 def _with(rows: pyarrow.Table, **more: Array) -> pyarrow.Table:
     """Rows of the view; what is not known of these is null."""
-    columns = {name: rows[name] for name in rows.column_names}
-    columns |= {name: each for name, each in more.items() if each is not None}
+    columns = {name: rows[name] for name in rows.column_names} | more
     arrays = [columns.get(each.name, pyarrow.nulls(len(rows), each.type)) for each in MET]
     return pyarrow.table(arrays, schema=MET)

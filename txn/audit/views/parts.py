@@ -4,22 +4,28 @@ One row for each participant of a transaction, with what its operations add up t
 it; of a transaction without participants one row, without a segment. Records of a transaction lie in the same range of
 names, so nearly all of them meet in one task. Rows of those that may not have met all of theirs are `is_loose`: others
 must still be put together. `whole` is there once for each transaction that is not: what there is of it altogether.
+
+Behind them come rows with `expected` and nothing else: what the entries of the indexes add up to, if they lead to the
+records that were read, and to no others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+import numpy
 import pyarrow
 import pyarrow.compute as pc
 
 from metastore.spark.records import Records
-from metastore.spark.views import AreHome, JointView, Kind, Selection
-from txn.audit.views.form import ODD, Array, ddl, field
+from metastore.spark.views import JointView, Kind, Selection, Surroundings
+from txn.audit.views.expected import EXPECTED, ExpectedSums
+from txn.audit.views.form import ODD, TEXT, Array, ddl, field
 from txn.audit.views.fragments import FRAGMENT, added_up, of_applied, of_operations
 from txn.audit.views.headers import headers
-from txn.audit.views.meeting import HEADER, MET, met, unmet
+from txn.audit.views.meeting import HEADER, MET, Meeting, loose, prefixes
 from txn.audit.views.sums import entry_hashes
 from txn.model import paths
 from txn.model.header import TxnState
@@ -34,7 +40,7 @@ HELD_MAX = 100_000
 Found = tuple[pyarrow.Table, pyarrow.Table]
 """Rows of one kind, by transaction, and those that cannot be read."""
 
-_ROW = pyarrow.schema([*MET, *ODD])
+_ROW = pyarrow.schema([*MET, *ODD, *EXPECTED])
 _SELECTION = Selection("")
 
 
@@ -99,28 +105,30 @@ class _Stream:
             self.rows = self.together(pyarrow.concat_tables([self.rows, found]))
         return odd
 
-    def take(self, bound: str | None) -> pyarrow.Table:
-        """The rows of transactions before that one, or all."""
+    def take(self, bound: str | None, early: Array) -> pyarrow.Table:
+        """The rows of transactions before that one but for those that kinds differ in; or all."""
         if bound is None:
             found, self.rows = self.rows, self.rows.slice(0, 0)
             return found
-        is_before = pc.less(field(self.rows, "txn_id"), bound)
+        ids = field(self.rows, "txn_id")
+        is_before = pc.and_not(pc.less(ids, bound), pc.is_in(ids, value_set=early))
         count = pc.sum(is_before).as_py() or 0
         if pc.all(is_before[:count]).as_py():
             found, self.rows = self.rows.slice(0, count), self.rows.slice(count)
-        else:  # an id that begins with another one comes before it, or behind it
+        else:
             found, self.rows = self.rows.filter(is_before), self.rows.filter(pc.invert(is_before))
         return found
 
 
 def _decoded(
-    kinds: Sequence[Iterator[Records]], names: Sequence[str], are_home: AreHome
+    kinds: Sequence[Iterator[Records]], names: Sequence[str], surroundings: Surroundings
 ) -> Iterator[Mapping[str, Array]]:
     streams = [
         _Stream(records, decode, pyarrow.Table.combine_chunks if schema is HEADER else added_up, schema.empty_table())
         for records, (decode, schema) in zip(kinds, _KINDS, strict=True)
     ]
-    for table in _blocks(streams, are_home):
+    expected = ExpectedSums()
+    for table in chain(_blocks(streams, Meeting(surroundings), expected), expected.tables()):
         if len(table):
             known = set(table.column_names)
             yield {
@@ -129,7 +137,7 @@ def _decoded(
             }
 
 
-def _blocks(streams: Sequence[_Stream], are_home: AreHome) -> Iterator[pyarrow.Table]:
+def _blocks(streams: Sequence[_Stream], meeting: Meeting, expected: ExpectedSums) -> Iterator[pyarrow.Table]:
     """All transactions, some at a time: as far as every kind was read."""
     bound: str | None = ""
     while bound is not None:
@@ -137,15 +145,22 @@ def _blocks(streams: Sequence[_Stream], are_home: AreHome) -> Iterator[pyarrow.T
             # Whoever is behind reads on; the others wait for him.
             if stream.last is not None and stream.last <= bound:
                 yield stream.pull()
-        bound = min((stream.last for stream in streams if stream.last is not None), default=None)
-        own, *parts = (stream.take(bound) for stream in streams)
+        read_to = [stream.last for stream in streams if stream.last is not None]
+        bound = min(read_to, default=None)
+        # Of an id with which another one begins, what is in keys behind it may come later.
+        early = pyarrow.array(prefixes(read_to), TEXT)
+        own, *parts = (stream.take(bound, early) for stream in streams)
         # What one kind alone says is added up already.
         present = [part for part in parts if len(part)]
         every = added_up(pyarrow.concat_tables(present)) if len(present) > 1 else next(iter(present), parts[0])
-        yield from met(own, every, are_home)
+        expected.add_headers(own)
+        expected.add_operations(every)
+        yield from meeting.met(own, every)
         for stream in streams[1:]:
             if len(stream.rows) > HELD_MAX:
-                yield unmet(stream.take(None))
+                held = stream.take(None, early)
+                expected.add_operations(held)
+                yield loose(held, numpy.ones(len(held), bool))
 
 
 transaction_parts = JointView(
