@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -19,45 +20,78 @@ VIOLATION = ("rule", "severity", *SUBJECT, "evidence")
 VIOLATIONS = ", ".join(f"{name} STRING" for name in VIOLATION)
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is looked for in the rows of one table. Made of a few hundred of Java's objects, which takes a while."""
+
+    any: Column
+    """Whether a condition holds."""
+    found: Column
+    """An array of what each finds; null for those that do not hold."""
+
+
 def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None] = lambda step: None) -> DataFrame:
     """Every violation of every rule, computed.
 
-    The tables are kept, so what remains of each rule is small: all of them are one query. `told` learns of each step
-    before it begins.
+    What is found is kept, and nothing else need be. `told` learns of each step before it begins.
     """
     assert rules, "there is something to evaluate"
     context = Context(tables.limits)
+    checks = [(rule, check) for rule in rules for check in rule.checks]
     on_rows: dict[str, list[tuple[Rule, OnRows]]] = {}
-    on_tables: list[tuple[Rule, OnTables]] = []
-    for rule in rules:
-        for check in rule.checks:
-            if isinstance(check, OnRows):
-                on_rows.setdefault(check.table, []).append((rule, check))
-            else:
-                on_tables.append((rule, check))
+    for rule, check in checks:
+        if isinstance(check, OnRows):
+            on_rows.setdefault(check.table, []).append((rule, check))
+    on_tables = [(rule, check) for rule, check in checks if isinstance(check, OnTables)]
     told("reading")
     reads = [name for _, check in on_tables for name in check.reads]
     tables.expect(reads)
-    tables.begin({table: _any(context, checks) for table, checks in on_rows.items()}, reads)
-    told("conditions on single rows")
-    with ThreadPoolExecutor(1, "rows") as threads:
-        finding = threads.submit(_of_all_rows, tables, context, on_rows)
-        beside = _of_tables(tables, context, on_tables, told)
-        found = [*beside, *finding.result()]
+    with ThreadPoolExecutor(1, "engine") as threads:
+        # Whatever takes long and needs nothing of what is read is done meanwhile.
+        opening = threads.submit(tables.open)
+        any_of = {table: _any(context, own) for table, own in on_rows.items()}
+        opening.result()
+        reading = threads.submit(tables.read, any_of, reads)
+        conditions = {table: Conditions(any_of[table], _found(context, own)) for table, own in on_rows.items()}
+        reading.result()
+        told("conditions on single rows")
+        finding = threads.submit(_of_rows, tables, conditions)
+        found = [*_of_tables(tables, context, on_tables, told), *finding.result()]
     return reduce(DataFrame.unionByName, found or [SparkSession.active().createDataFrame([], VIOLATIONS)])
 
 
 def _any(context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> Column:
-    """Whether any condition holds."""
     return reduce(or_, [check.when(context) for _, check in checks])
 
 
-def _of_all_rows(
-    tables: Tables, context: Context, on_rows: Mapping[str, Sequence[tuple[Rule, OnRows]]]
-) -> list[DataFrame]:
-    """What conditions find, kept."""
-    found = [_of_rows(tables, context, table, checks) for table, checks in on_rows.items()]
+def _found(context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> Column:
+    return F.array(
+        *(
+            F.when(
+                check.when(context),
+                F.struct(
+                    F.lit(rule.name).alias("rule"),
+                    F.lit(rule.severity.value).alias("severity"),
+                    _evidence(check.evidence).alias("evidence"),
+                ),
+            )
+            for rule, check in checks
+        )
+    )
+
+
+def _of_rows(tables: Tables, conditions: Mapping[str, Conditions]) -> list[DataFrame]:
+    """What conditions find, in one pass over each table; kept."""
+    found = [_marked(tables, table, each) for table, each in conditions.items()]
     return [tables.keep(reduce(DataFrame.unionByName, found))] if found else []
+
+
+def _marked(tables: Tables, table: str, conditions: Conditions) -> DataFrame:
+    # Nearly all rows break no rule: they are out before anything is made of them.
+    rows = tables.suspects(table).where(conditions.any)
+    subject = _subject(tables, table, rows.columns)
+    marked = rows.select(*subject, F.explode(F.array_compact(conditions.found)).alias("found"))
+    return marked.select("found.rule", "found.severity", *SUBJECT, "found.evidence")
 
 
 def _of_tables(
@@ -80,27 +114,6 @@ def _suspected(tables: Tables, context: Context, checks: Sequence[OnTables]) -> 
         return set()
     marks = [suspects(tables, context).select(F.lit(place).alias("place")) for place, suspects in enumerate(every)]
     return {every[row["place"]] for row in reduce(DataFrame.unionByName, marks).distinct().collect()}
-
-
-def _of_rows(tables: Tables, context: Context, table: str, checks: Sequence[tuple[Rule, OnRows]]) -> DataFrame:
-    """What all conditions find in one pass over a table."""
-    conditions = [check.when(context) for _, check in checks]
-    # Nearly all rows break no rule: they are out before anything is made of them.
-    rows = tables.suspects(table).where(reduce(or_, conditions))
-    found = [
-        F.when(
-            condition,
-            F.struct(
-                F.lit(rule.name).alias("rule"),
-                F.lit(rule.severity.value).alias("severity"),
-                _evidence(check.evidence).alias("evidence"),
-            ),
-        )
-        for (rule, check), condition in zip(checks, conditions, strict=True)
-    ]
-    subject = _subject(tables, table, rows.columns)
-    marked = rows.select(*subject, F.explode(F.array_compact(F.array(*found))).alias("found"))
-    return marked.select("found.rule", "found.severity", *SUBJECT, "found.evidence")
 
 
 def _subject(tables: Tables, table: str, columns: Sequence[str]) -> list[Column]:

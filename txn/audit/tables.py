@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -75,26 +74,28 @@ class Tables(Reading):
         """Says, before anything is read, which tables will be asked for as a whole."""
         self._is_kept_whole |= not WHOLE.isdisjoint(reads)
 
-    def begin(self, conditions: Mapping[str, Column], names: Iterable[str] = ()) -> None:
-        """Makes what everybody needs and these tables: while one is planned another one is read.
+    def open(self) -> None:
+        """Reads what everything else is held against; there is not much of it."""
+        self._make(["small"])
+        self._make(name for name in ("segments", "_aborted_ids") if self.has(name.strip("_").split("_")[0]))
+
+    def read(self, conditions: Mapping[str, Column], names: Iterable[str] = ()) -> None:
+        """Reads what there is most of, and makes these tables.
 
         `conditions` are those that break a rule, by table: `suspects` are the rows of which one holds.
         """
         self._conditions = {name: conditions[name] for name in sorted(SIFTED.intersection(conditions))}
-        first = {"small": True, "segments": self.has("segments"), "_sifted": self._is_put_together}
-        every = dict.fromkeys([*(name for name, is_there in first.items() if is_there), *names, "_put_together"])
-        # What others wait for comes first.
+        # What the others wait for comes first, and the others where that leaves room.
+        long = [*(["_sifted"] if self._is_put_together else []), *(name for name in names if name not in WHOLE)]
+        self._make(dict.fromkeys([*long, "_put_together"]))
+
+    def _make(self, names: Iterable[str]) -> None:
         with ThreadPoolExecutor(MADE_AT_ONCE_MAX, "tables") as threads:
-            for made in [threads.submit(self._make, name) for name in every if name not in WHOLE]:
+            for made in [threads.submit(getattr, self, name) for name in names]:
                 made.result()
 
-    def _make(self, name: str) -> None:
-        # Where Spark is fair to pools, no table waits until another one is read.
-        SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", name)
-        getattr(self, name)
-
     def suspects(self, name: str) -> DataFrame:
-        """Of the rows of a table at least those of which a condition holds, as `begin` was told."""
+        """Of the rows of a table at least those of which a condition holds, as `read` was told."""
         if not self._is_put_together or name not in SIFTED:
             return getattr(self, name)  # type: ignore[no-any-return]
         assert name in self._conditions, f"it was not said what is looked for among {name}"
@@ -103,9 +104,7 @@ class Tables(Reading):
             return self._beside_segments(self._lives(rows))
         return self._numbered(self._totals(rows))
 
-    # -- parts of participants
-
-    # -- tables
+    # -- what is put together while it is read
 
     @property
     def _is_put_together(self) -> bool:

@@ -81,7 +81,8 @@ class Meeting:
         """Whether some records may lie behind a bound."""
         found = pc.is_in(ids, value_set=self._own_prefixes).to_numpy(zero_copy_only=False)
         for bound in self._surroundings.bounds:
-            found |= pc.starts_with(ids, bound).to_numpy(zero_copy_only=False)
+            goes_on = pc.and_(pc.starts_with(ids, bound), pc.not_equal(ids, bound))
+            found |= goes_on.to_numpy(zero_copy_only=False)
         return found
 
 
