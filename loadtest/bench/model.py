@@ -116,9 +116,12 @@ class Line(Generic[Subject]):
     prepare: Callable[[Subject], None] = nothing_to_prepare
     is_slow: bool = False
     point: Point | None = None
+    warm_ups: int = 1
+    """Turns that do not count, before the others; a slow line has none."""
 
     def __post_init__(self) -> None:
         assert self.metrics, self.name
+        assert self.warm_ups >= 1, self.name
         assert len({metric.key for metric in self.metrics}) == len(self.metrics), self.name
 
 

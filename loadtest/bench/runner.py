@@ -33,9 +33,9 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def turns_of(line: Line[Any], plan: Plan) -> Iterator[Turn]:
-    """A line's turns, the warm-up first."""
-    if not line.is_slow:
-        yield Turn(0, plan.warm_up_seconds, is_warm_up=True)
+    """A line's turns, those of the warm-up first."""
+    for number in range(0 if line.is_slow else line.warm_ups):
+        yield Turn(number, plan.warm_up_seconds, is_warm_up=True)
     for number in range(plan.slow_repeats if line.is_slow else plan.repeats):
         yield Turn(number, plan.seconds)
 

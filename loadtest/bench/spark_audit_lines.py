@@ -26,6 +26,8 @@ ALL, TENTH = "all", "tenth"
 AUDIT_IN_SCANS_MAX = 3
 MEMORY_GROWTH_MAX = 1.25
 AUDIT_LIMIT_S = 600.0
+WARM_UPS = 8
+"""Audits before Java has compiled most of what plans and evaluates them; as in `tidemark audit watch`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def groups(settings: Settings) -> Sequence[Group[Any]]:
     del settings
     seconds = Metric("seconds", "", "s", Better.LOWER, (AtLeast(SCAN, goal=1 / AUDIT_IN_SCANS_MAX),))
     title = "every rule, beside one scan of every record with all columns"
-    audit: Line[Any] = Line("full", title, (seconds,), lambda each, turn: each.measure(turn))
+    audit: Line[Any] = Line("full", title, (seconds,), lambda each, turn: each.measure(turn), warm_ups=WARM_UPS)
     memory = Metric("mib", "", "MiB", Better.LOWER, (AtLeast(TENTH, goal=1 / MEMORY_GROWTH_MAX),))
     driver: Line[Driver] = Line(
         "driver", "memory of the driver of an audit, at its most", (memory,), Driver.measure, is_slow=True

@@ -99,6 +99,11 @@ def test_a_slow_line_has_fewer_turns_and_no_warm_up() -> None:
     assert [(turn.number, turn.is_warm_up) for turn in turns_of(line, PLAN)] == [(0, False), (1, False)]
 
 
+def test_a_line_may_ask_for_more_turns_that_do_not_count() -> None:
+    line = Line("cold", "cold", (RATE,), Side.measure, warm_ups=3)
+    assert [turn.is_warm_up for turn in turns_of(line, PLAN)] == [True] * 3 + [False] * PLAN.repeats
+
+
 def test_a_line_that_fails_leaves_the_others_alone(runner: Runner, report: Report) -> None:
     group = group_of([], Line("bad", "bad", (RATE,), fail), quick_line("good"))
     runner.run([(group, list(group.lines))], [])

@@ -39,7 +39,7 @@ SUMS: dict[str, Callable[[Column], Column]] = {
 """What is known of a participant, and how two parts of it are put together."""
 PARTS = (
     *(*WHO, *ODD, "operations", "cumulative", "first_sequence", "last_sequence", "first_written", "last_written"),
-    *("last_ledger", "last_term", "keys_hash", "applied", "spans"),
+    *("last_ledger", "last_term", "applied", "spans"),
     *("state", "begun", "deadline", "finalized", "owner", "modifications"),
 )
 """What of it is known where records are read together."""

@@ -131,7 +131,7 @@ class Tables(Reading):
         if count:
             rows = rows.join(self._small(aborted.withColumn("is_there", F.lit(True)), count), "txn_id", "left")
             mark = F.col("is_there").isNotNull()
-        rows = self._marked(rows.withColumn("is_aborted", mark))
+        rows = self._marked(rows.withColumn("is_aborted", mark).drop("is_there"))
         needed = "is_suspect OR is_loose OR is_aborted OR subscription IS NOT NULL OR expected IS NOT NULL"
         return self.keep(rows.where(needed))
 
