@@ -103,7 +103,7 @@ def parts(
 
 
 def all_parts(pairs: Sequence[Pair], batch: int, surroundings: Surroundings) -> list[dict[str, Any]]:
-    """The rows of the view, of records in the order of their keys."""
+    """The rows of the view, of records in the order of their keys; no more are put together at once than two batches."""
 
     def stream(path: str) -> Iterator[Records]:
         own = [pair for pair in pairs if pair[0].startswith(f"{path}/")]
@@ -112,9 +112,11 @@ def all_parts(pairs: Sequence[Pair], batch: int, surroundings: Surroundings) -> 
     names = names_of(transaction_parts.schema)
     found: list[dict[str, Any]] = []
     streams = [stream(kind.path) for kind in transaction_parts.kinds]
-    for columns in transaction_parts.decode(streams, names, surroundings):
-        arrays = {name: each.cast(NUMBER) if each.type == TIME else each for name, each in columns.items()}
-        found += pyarrow.table(arrays).to_pylist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txn.audit.views.parts.PULL_ROWS", batch + 1)
+        for columns in transaction_parts.decode(streams, names, surroundings):
+            arrays = {name: each.cast(NUMBER) if each.type == TIME else each for name, each in columns.items()}
+            found += pyarrow.table(arrays).to_pylist()
     return found
 
 

@@ -30,8 +30,10 @@ from txn.audit.views.sums import entry_hashes
 from txn.model import paths
 from txn.model.header import TxnState
 
-BATCH_ROWS = 40_000
-"""Enough that numpy's calls are no cost, and little enough for a processor's memory."""
+BATCH_ROWS = 10_000
+"""Decoded at once: little enough for a processor's own memory."""
+PULL_ROWS = 80_000
+"""Put together at once: enough that the calls are no cost."""
 NUMBER_DIGITS = 20
 """Of a time in a secondary key."""
 HELD_MAX = 100_000
@@ -95,15 +97,20 @@ class _Stream:
 
     def pull(self) -> pyarrow.Table:
         """Reads on; what cannot be read is returned."""
-        records = next(self.records, None)
-        if records is None:
-            self.last = None
-            return _NO_ODD
-        found, odd = self.decode(records)
-        if len(found):
-            self.last = found["txn_id"][-1].as_py()
-            self.rows = self.together(pyarrow.concat_tables([self.rows, found]))
-        return odd
+        count, pulled, odd = 0, [self.rows], [_NO_ODD]
+        while count < PULL_ROWS:
+            records = next(self.records, None)
+            if records is None:
+                self.last = None
+                break
+            count += len(records)
+            found, unread = self.decode(records)
+            if len(found):
+                self.last = found["txn_id"][-1].as_py()
+            pulled.append(found)
+            odd.append(unread)
+        self.rows = self.together(pyarrow.concat_tables(pulled))
+        return pyarrow.concat_tables(odd)
 
     def take(self, bound: str | None, early: Array) -> pyarrow.Table:
         """The rows of transactions before that one but for those that kinds differ in; or all."""
