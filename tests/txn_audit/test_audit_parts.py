@@ -103,7 +103,7 @@ def parts(
 
 
 def all_parts(pairs: Sequence[Pair], batch: int, surroundings: Surroundings) -> list[dict[str, Any]]:
-    """The rows of the view, of records in the order of their keys; no more are put together at once than two batches."""
+    """The rows of the view, of records in the order of their keys; two batches are put together at once."""
 
     def stream(path: str) -> Iterator[Records]:
         own = [pair for pair in pairs if pair[0].startswith(f"{path}/")]

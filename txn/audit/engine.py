@@ -98,6 +98,8 @@ def _of_tables(
     tables: Tables, context: Context, checks: Sequence[tuple[Rule, OnTables]], told: Callable[[str], None]
 ) -> list[DataFrame]:
     """What is found otherwise, kept."""
+    if not tables.has_acknowledgements:
+        checks = [(rule, check) for rule, check in checks if not check.is_of_acknowledgements]
     suspected = _suspected(tables, context, [check for _, check in checks])
     found: list[DataFrame] = []
     for rule, check in checks:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -51,6 +51,17 @@ WHOLE = frozenset({*SIFTED, "lives", "totals"})
 """Tables for which all is kept."""
 BROADCAST_MAX = 100_000
 """So many transactions may be sent to every executor."""
+
+
+class Counts(NamedTuple):
+    """How many rows ..."""
+
+    loose: int
+    """... may have more of their transaction elsewhere"""
+    astray: int
+    """... and of how many another one may say that it is whole"""
+    acknowledging: int
+    """... and how many are of acknowledgements."""
 
 
 class Tables(Reading):
@@ -160,16 +171,22 @@ class Tables(Reading):
         return found, found.count()
 
     @made_once
-    def _loose(self) -> tuple[int, int]:
-        """How many rows may have more elsewhere, and of how many others may say that they are whole."""
-        (counts,) = self._sifted.agg(F.count_if("is_loose"), F.count_if("is_astray")).collect()
-        return counts[0], counts[1]
+    def _counts(self) -> Counts:
+        """Of what was put together while it was read."""
+        conditions = ("is_loose", "is_astray", "subscription IS NOT NULL")
+        (row,) = self._sifted.agg(*(F.count_if(F.expr(each)) for each in conditions)).collect()
+        return Counts(*row)
+
+    @property
+    def has_acknowledgements(self) -> bool:
+        """Whether any operation may acknowledge something."""
+        return not self._is_put_together or self._counts.acknowledging > 0
 
     @made_once
     def _torn_ids(self) -> tuple[DataFrame, int]:
         """The transactions of which rows seem whole that are not, and how many; kept."""
         aborted, count = self._aborted_ids
-        if not self._loose[1]:
+        if not self._counts.astray:
             return aborted, count
         found = self.keep(aborted.union(self._sifted.where("is_astray").select("txn_id")).distinct())
         return found, found.count()
@@ -181,7 +198,7 @@ class Tables(Reading):
         if not count:
             return None
         rows = self._sifted
-        if self._loose[1]:  # nobody knew, so they may have been let go
+        if self._counts.astray:  # nobody knew, so they may have been let go
             rows = self._together if self._is_kept_whole else self._parts()
         found = self.keep(rows.where(SEEMS_WHOLE).join(self._small(ids, count), "txn_id", "left_semi"))
         return None if found.isEmpty() else found
@@ -200,7 +217,7 @@ class Tables(Reading):
         if not self._is_put_together:
             parts = [self.operations(), self.aborted(), self.announced()]
             return self.keep(put_together(parts, self.headers))
-        if not self._loose[0] and not self._aborted_ids[1]:
+        if not self._counts.loose and not self._aborted_ids[1]:
             return None
         loose = self._sifted.where("is_loose")
         loose = loose if self._torn is None else loose.unionByName(self._torn, allowMissingColumns=True)

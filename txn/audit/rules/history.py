@@ -156,7 +156,7 @@ HISTORY_RULES = (
         "The evidence names the entry. See whether somebody has set the subscription back (a seek), or the cursor was "
         "restored from an older copy; report it if not.",
         Severity.CRITICAL,
-        [OnTables(_find_lost_acknowledgements, reads=("acknowledgers",))],
+        [OnTables(_find_lost_acknowledgements)],
         OURS,
         is_of_history=True,
     ),

@@ -81,6 +81,8 @@ class OnTables:
     there are none nothing more is planned."""
     reads: Sequence[str] = ()
     """Those of the tables that take long to make: they are made first, beside each other."""
+    is_of_acknowledgements: bool = False
+    """Whether there is nothing to find where no operation acknowledges anything."""
 
 
 @dataclass(frozen=True, slots=True)

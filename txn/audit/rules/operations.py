@@ -23,7 +23,6 @@ from txn.audit.rules.model import (
 )
 from txn.audit.tables import Tables
 
-ACKNOWLEDGERS = ("acknowledgers", "places")
 SHOWN = ("state", "finalized", "operations", "first_sequence", "last_sequence", "first_written", "last_written")
 
 
@@ -231,7 +230,7 @@ OPERATION_RULES = (
         "The message was processed twice, and both results count: exactly-once is broken for it.",
         "Find the two in the evidence; undo one result by hand. Report it: a conflict was not noticed.",
         Severity.CRITICAL,
-        [OnTables(_find_twice_acknowledged, _met_places, ACKNOWLEDGERS)],
+        [OnTables(_find_twice_acknowledged, _met_places, is_of_acknowledgements=True)],
         OURS,
     ),
     Rule(
@@ -240,7 +239,7 @@ OPERATION_RULES = (
         "Whichever commits first acknowledges what the other one has processed as well.",
         "Abort one of them, and report it: a conflict was not noticed.",
         Severity.ERROR,
-        [OnTables(_find_two_cumulative, reads=ACKNOWLEDGERS)],
+        [OnTables(_find_two_cumulative, is_of_acknowledgements=True)],
     ),
     Rule(
         "acknowledged-before-commit",
@@ -249,7 +248,7 @@ OPERATION_RULES = (
         "a conflict was not noticed.",
         "Do not abort it before its messages were looked at. Report it.",
         Severity.ERROR,
-        [OnTables(_find_already_acknowledged, _early_acks, ACKNOWLEDGERS)],
+        [OnTables(_find_already_acknowledged, _early_acks, is_of_acknowledgements=True)],
         OURS,
     ),
 )
