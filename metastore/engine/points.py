@@ -19,7 +19,7 @@ from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
 """What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
-PAUSE_PER_WRITE_S = 0.00005
+PAUSE_PER_WRITE_S = 0.00003
 """Between two goes, for each record that others wrote meanwhile: longer than that takes. Who reads is in
 less of a hurry: whoever writes all he can gets most of what the machine has, and who writes little costs the reader
 little."""
@@ -38,6 +38,8 @@ class Page(NamedTuple):
     entries: list[bytes]
     """Of an index: the encoded key by which each was found."""
     records: list[bytes]
+    lengths: list[int]
+    """Of the records: counted once for all who ask."""
 
 
 class _Point:
@@ -91,7 +93,7 @@ class Points:
             page, following = self._page(point_id, table, following, high, size)
             if page.records:
                 yield page
-                size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, *map(len, page.records))))
+                size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(page.lengths))))
             before, seen = seen, self._store.durable.last_version_id
             if seen != before:
                 time.sleep(pause_s(seen - before))
@@ -110,7 +112,7 @@ class Points:
             view = point.snapshot.view
             if table is Table.RECORDS:
                 records, following = view.values(table, low, high, size)
-                return Page([], records), following
+                return Page([], records, list(map(len, records))), following
             return self._index_page(view, low, high, size)
 
     def _index_page(self, view: View, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
@@ -119,7 +121,8 @@ class Points:
         found = view.records([encode(primary) for _, primary in items])
         records = [record for record in found if record is not None]
         assert len(records) == len(items), "an index entry has no record"
-        return Page([key for key, _ in items], records), items[-1][0] + b"\0" if len(items) == size else None
+        page = Page([key for key, _ in items], records, list(map(len, records)))
+        return page, items[-1][0] + b"\0" if len(items) == size else None
 
     def release(self, point_id: int) -> None:
         """Lets a point go; one that is gone is no matter."""

@@ -1270,7 +1270,9 @@ class BulkScanResponse(_message.Message):
     LENGTHS_FIELD_NUMBER: _builtins.int
     SECONDARY_KEYS_FIELD_NUMBER: _builtins.int
     records: _builtins.bytes
-    """Records as they are stored (docs/data-layout.md), one behind the other."""
+    """Records as they are stored (docs/data-layout.md), one behind the other. They are always the first thing in a message,
+    so that whoever reads many need not copy them.
+    """
     lengths: _builtins.bytes
     """The length of each record: 4 bytes, little-endian."""
     @_builtins.property

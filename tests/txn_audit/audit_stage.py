@@ -32,10 +32,10 @@ def elsewhere(partition: str) -> str:
 
 
 def plant(
-    folder: Path, work: Callable[[Planter], Awaitable[None]], as_of_ms: int | None = None
+    folder: Path, work: Callable[[Planter], Awaitable[None]], as_of_ms: int | None = None, shards: int = SHARDS
 ) -> tuple[str, int]:
     """A store that something was planted into; its URL, and the moment to audit it at."""
-    url = f"lmdb://{folder}?shards={SHARDS}"
+    url = f"lmdb://{folder}?shards={shards}"
     as_of_ms = as_of_ms or SystemClock().wall_ms() + LATER_MS
 
     async def run() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 import pytest
-from audit_stage import plant, source_at
+from audit_stage import found, plant, source_at
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -18,8 +19,11 @@ from metastore.spark.schemas import AS_OF
 from metastore.spark.views import VIEW, View, Views, any_view_named, view_named
 from txn.audit.dialect import TIDEMARK, DialectName
 from txn.audit.engine import VIOLATION, violations
+from txn.audit.faults import FAULTS, plant_fault
+from txn.audit.planting import Planter
+from txn.audit.rules.model import Context, OnTables, Rule, Severity
 from txn.audit.rules.registry import rule_named, rules_of
-from txn.audit.source import Source
+from txn.audit.source import Source, StoreSource
 from txn.audit.tables import Tables
 from txn.audit.views.operations import ops
 from txn.audit.views.outcomes import applied
@@ -83,6 +87,56 @@ def test_what_the_store_has_is_read_once(spark: SparkSession, tmp_path: Path) ->
         present = counts(reads)
     assert present["transaction_parts"] >= 50
     assert counting.rows == present
+
+
+def all_faults(folder: Path, shards: int) -> tuple[str, int]:
+    """A store with each fault once."""
+
+    async def work(planter: Planter) -> None:
+        for realm, rule in enumerate(FAULTS):
+            own = Planter(planter.store, planter.as_of_ms, planter.elsewhere, realm)
+            await own.plant_clean(3)
+            await plant_fault(own, rule, 1)
+
+    return plant(folder, work, shards=shards)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_the_same_is_found_whatever_is_kept_and_however_it_is_cut(
+    spark: SparkSession, tmp_path: Path, shards: int
+) -> None:
+    """Kept whole nothing is let go, and read in one piece nothing is loose but what went astray."""
+    url, as_of_ms = all_faults(tmp_path / "store", shards)
+    rules = rules_of(DialectName.TIDEMARK, history=False)
+    with pin(url) as point:
+        outcomes = []
+        for partitions in ("1", "7"):
+            source = StoreSource(spark, {"store": url, "point": str(point), "partitions": partitions}, as_of_ms)
+            sifted, whole = Tables(source, TIDEMARK), Tables(source, TIDEMARK)
+            whole.expect(["totals"])
+            outcomes += [found(sifted, rules), found(whole, rules)]
+            assert whole.totals.count() == sifted.totals.count() > sifted.suspects("transactions").count()
+            assert whole.participants.count() == sifted.participants.count() > sifted.suspects("participants").count()
+    assert len(outcomes[0]) >= len(FAULTS) - 1
+    assert all(each == outcomes[0] for each in outcomes)
+
+
+def test_a_rule_of_whole_tables_sees_all_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    url, as_of_ms = plant(tmp_path / "store", lambda planter: planter.plant_clean(20))
+
+    def find(tables: Tables, _: Context) -> DataFrame:
+        return tables.participants.where("operations > 0").select("txn_id", "segment", "subscription")
+
+    rule = Rule("any", "", "", "", Severity.WARNING, [OnTables(find)])
+    declared = replace(rule, name="declared", checks=[OnTables(find, reads=["participants"])])
+    with pin(url) as point:
+        source = source_at(spark, url, point, as_of_ms)
+        everyone = rules_of(DialectName.TIDEMARK, history=False)
+        counts = [violations(Tables(source, TIDEMARK), [*everyone, each]).count() for each in (rule, declared)]
+        whole = Tables(source, TIDEMARK).participants.where("operations > 0").count()
+    assert counts == [whole, whole]
+    assert whole > 0
 
 
 def test_several_views_in_one_read_are_those_views(spark: SparkSession, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ class Tables(Reading):
 
         `conditions` are those that break a rule, by table: `suspects` are the rows of which one holds.
         """
+        assert not conditions or "_sifted" not in vars(self), "other conditions have decided what is let go"
         self._conditions = {name: conditions[name] for name in sorted(SIFTED.intersection(conditions))}
         # What the others wait for comes first, and the others where that leaves room.
         long = [*(["_sifted"] if self._is_put_together else []), *(name for name in names if name not in WHOLE)]

@@ -10,6 +10,7 @@ import numpy
 from google.protobuf.message import Message
 
 from metastore.engine.cutting import Cuts
+from metastore.engine.record import read_varint
 from metastore.interface import StoreUrl
 from metastore.pb import oxia_pb2
 from metastore.pb import tidemark_pb2 as pb
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 ROWS_MAX = 10_000
 """Records in one message, as the service allows."""
+
+RECORDS_TAG = b"\n"
 
 _KINDS = {number: name.lower() for name, number in pb.ChangeKind.items()}
 
@@ -140,10 +143,14 @@ def _range(piece: Piece) -> pb.BulkRange:
 
 
 def _records(message: bytes, shard: int, is_index: bool) -> Records:
-    bulk = pb.BulkScanResponse.FromString(message)
-    lengths = numpy.frombuffer(bulk.lengths, "<u4").astype(numpy.int64)
+    # The first field is nearly all of the message: it is read where it is, since to parse it would copy it.
+    assert message[:1] == RECORDS_TAG, "a bulk message begins with its records"
+    size, start = read_varint(message, 1)
+    rest = pb.BulkScanResponse.FromString(message[start + size :])
+    lengths = numpy.frombuffer(rest.lengths, "<u4").astype(numpy.int64)
     starts = numpy.cumsum(lengths) - lengths
-    return records_in(bulk.records, starts, shard, list(bulk.secondary_keys) if is_index else None)
+    buffer = memoryview(message)[start : start + size]
+    return records_in(buffer, starts, shard, list(rest.secondary_keys) if is_index else None)
 
 
 def _changes(message: bytes) -> list[list[ChangedRecord]]:
