@@ -19,7 +19,7 @@ from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
 """What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
-PAUSE_PER_WRITE_S = 0.00003
+PAUSE_PER_WRITE_S = 0.00005
 """Between two goes, for each record that others wrote meanwhile: longer than that takes. Who reads is in
 less of a hurry: whoever writes all he can gets most of what the machine has, and who writes little costs the reader
 little."""
