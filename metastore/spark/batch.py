@@ -20,6 +20,9 @@ from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
 from metastore.spark.views import Scope
 
+JOINED_BYTES = 1 << 20
+JOINED_MAX = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Part(InputPartition):
@@ -58,10 +61,42 @@ def batches(options: Options, piece: Piece, point: Point, table: Table) -> Itera
     """The rows of a piece."""
     settle()
     with open_source(options.store, options.namespace) as store:
-        for records in store.scan(piece, point, options.batch_rows):
-            if len(records):
-                records.index, records.as_of_ms = piece.index, options.as_of_ms
-                yield table.batch(records)
+        yield from joined(_batches(store, options, piece, point, table))
+
+
+def _batches(
+    store: SourceStore, options: Options, piece: Piece, point: Point, table: Table
+) -> Iterator[pyarrow.RecordBatch]:
+    for records in store.scan(piece, point, options.batch_rows):
+        if len(records):
+            records.index, records.as_of_ms = piece.index, options.as_of_ms
+            yield table.batch(records)
+
+
+def joined(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Batches of few bytes together: each costs Spark as much as a thousand rows."""
+    waiting: list[pyarrow.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if not batch.num_columns:  # of which a table does not know how many rows there are
+            yield batch
+            continue
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= JOINED_BYTES or len(waiting) >= JOINED_MAX:
+            yield _one(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (found,) = pyarrow.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
 
 
 def point_of(store: SourceStore, options: Options) -> Point:

@@ -45,80 +45,112 @@ class Numbered:
     sequence: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the texts of each record are, and whether all else of it is as it should be."""
+
+    texts: Numbers
+    """The segment, the subscription and who wrote it, one behind the other."""
+    segment_bytes: Numbers
+    subscription_bytes: Numbers
+    broker_bytes: Numbers
+    key: Numbers
+    number: Numbers
+    """In the key, behind the transaction's id: where its end begins, which is a hyphen and a number."""
+    is_sound: Flags
+
+    def some(self, rows: Numbers) -> Placed:
+        """Those of some records."""
+        return Placed(*(getattr(self, name)[rows] for name in Placed.__slots__))
+
+
+def _read(letters: Letters, records: Records) -> tuple[Numbered, Placed]:
+    starts, sizes = records.value_bounds
+    head = letters.rows(starts, _HEAD_WORDS)
+    about, segment_bytes = head[:, 0] & _LOW, _number(head[:, 0] >> _HALF)
+    subscription_bytes, broker_bytes = _number(head[:, 1] & _LOW), _number(head[:, 1] >> _HALF)
+    ledger, first, last, term, written_ms = (_number(head[:, place]) for place in range(2, 7))
+    flags = about >> numpy.uint64(8)
+    is_ack, is_cumulative, is_several = (
+        flags & numpy.uint64(flag) != 0 for flag in (layout.ACK, layout.CUMULATIVE, layout.SEVERAL)
+    )
+    key, key_bytes = records.key_bounds
+    sequence, is_number = letters.digits(key + key_bytes, DIGITS_MAX)
+    number = key + key_bytes - DIGITS_MAX - len(_KEY_NUMBER)
+    is_sound = (
+        (about & numpy.uint64(0xFF) == numpy.uint64(layout.FORMAT))
+        & (flags <= numpy.uint64(layout.FLAGS))
+        & (sizes == layout.HEAD.size + segment_bytes + subscription_bytes + broker_bytes)
+        & (head[:, 7] == 0)
+        & numpy.where(is_ack, ~is_several, ~is_cumulative & (subscription_bytes == 0))
+        & (ledger >= 0)
+        & (first >= 0)
+        & numpy.where(is_several, last >= first, last == first)
+        & (term >= 0)
+        & (written_ms >= 0)
+        & (written_ms <= TIME_MS_MAX)
+        & is_number
+        & (number > key + len(_KEY_HEAD))
+    )
+    texts = starts + layout.HEAD.size
+    placed = Placed(texts, segment_bytes, subscription_bytes, broker_bytes, key, number, is_sound)
+    return Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, sequence), placed
+
+
+def _begins_run(records: Records, said: Numbered, placed: Placed) -> Flags:
+    """Whether each is of another participant than the one before, or says other texts."""
+    starts, _ = records.value_bounds
+    # From the texts on all is the same in a run, up to the number in the key, which stands behind the value.
+    lengths = placed.number + len(_KEY_NUMBER) - placed.texts
+    same = records.cut(
+        numpy.where(placed.is_sound, placed.texts, starts), numpy.where(placed.is_sound, lengths, 0)
+    )
+    is_new = numpy.ones(len(starts), bool)
+    is_new[1:] = pc.not_equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
+    for each in (placed.segment_bytes, placed.subscription_bytes, placed.broker_bytes, said.is_ack, placed.is_sound):
+        is_new[1:] |= each[1:] != each[:-1]
+    return is_new
+
+
 class Laid:
     """A batch of operations. Those of another format are not sound, nor those that acknowledge parts of a batch."""
 
     def __init__(self, records: Records) -> None:
         letters = Letters(records.buffer)
-        starts, sizes = records.value_bounds
-        head = letters.rows(starts, _HEAD_WORDS)
-        about, segment_bytes = head[:, 0] & _LOW, _number(head[:, 0] >> _HALF)
-        subscription_bytes, broker_bytes = _number(head[:, 1] & _LOW), _number(head[:, 1] >> _HALF)
-        ledger, first, last, term, written_ms = (_number(head[:, place]) for place in range(2, 7))
-        flags = about >> numpy.uint64(8)
-        is_ack, is_cumulative, is_several = (
-            flags & numpy.uint64(flag) != 0 for flag in (layout.ACK, layout.CUMULATIVE, layout.SEVERAL)
-        )
-        key_starts, key_lengths = records.key_bounds
-        ends = key_starts + key_lengths
-        sequence, is_number = letters.digits(ends, DIGITS_MAX)
-        number_at = ends - DIGITS_MAX - len(_KEY_NUMBER)
-        size = layout.HEAD.size + segment_bytes + subscription_bytes + broker_bytes
-        is_sound = (
-            (about & numpy.uint64(0xFF) == numpy.uint64(layout.FORMAT))
-            & (flags <= numpy.uint64(layout.FLAGS))
-            & (sizes == size)
-            & (head[:, 7] == 0)
-            & numpy.where(is_ack, ~is_several, ~is_cumulative & (subscription_bytes == 0))
-            & (ledger >= 0)
-            & (first >= 0)
-            & numpy.where(is_several, last >= first, last == first)
-            & (term >= 0)
-            & (written_ms >= 0)
-            & (written_ms <= TIME_MS_MAX)
-            & is_number
-            & (number_at > key_starts + len(_KEY_HEAD))
-        )
-        self.numbers = Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, sequence)
-        # From the texts on all is the same in a run, up to the number in the key, which stands behind the value.
-        texts_at = starts + layout.HEAD.size
-        same = records.cut(
-            numpy.where(is_sound, texts_at, starts), numpy.where(is_sound, number_at + len(_KEY_NUMBER) - texts_at, 0)
-        )
-        is_new = numpy.ones(len(starts), bool)
-        is_new[1:] = pc.not_equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
-        for each in (segment_bytes, subscription_bytes, broker_bytes, is_ack, is_sound):
-            is_new[1:] |= each[1:] != each[:-1]
-        self.runs = numpy.flatnonzero(is_new)
+        self.numbers, placed = _read(letters, records)
+        self._is_new = _begins_run(records, self.numbers, placed)
+        self.runs = numpy.flatnonzero(self._is_new)
         """Where each run begins."""
-        self._is_new = is_new
         self._some = records.some(self.runs)
-        self._texts_at, self._id_at = texts_at[self.runs], (key_starts + len(_KEY_HEAD))[self.runs]
-        self._segment_bytes, self._subscription_bytes = segment_bytes[self.runs], subscription_bytes[self.runs]
-        self._broker_bytes = broker_bytes[self.runs]
-        self._id_bytes = (number_at - key_starts - len(_KEY_HEAD))[self.runs]
-        self._is_sound_run = self._checked(letters, is_sound[self.runs], key_starts[self.runs], number_at[self.runs])
+        self._placed = placed.some(self.runs)
+        self._is_sound_run = self._placed.is_sound
+        self._is_sound_run = self._checked(letters)
         self.is_sound: Flags = self._is_sound_run[self.run_of]
 
-    def _checked(self, letters: Letters, is_sound: Flags, key_starts: Numbers, number_at: Numbers) -> Flags:
+    def _checked(self, letters: Letters) -> Flags:
         """Which runs have texts, and keys `/txn-op/ID/-NUMBER`."""
-        self._is_sound_run = is_sound
-        is_sound = is_sound & letters.has(key_starts, _KEY_HEAD) & letters.has(number_at, _KEY_NUMBER)
+        placed = self._placed
+        is_sound = placed.is_sound & letters.has(placed.key, _KEY_HEAD) & letters.has(placed.number, _KEY_NUMBER)
         for at in (self._subscriptions_at, self._brokers_at):
             is_sound &= letters.begins_letter(at)
         # All three are text where the whole is, and each begins with a letter.
-        whole = self._cut(self._texts_at, self._segment_bytes + self._subscription_bytes + self._broker_bytes)
-        is_sound &= _is_text(whole)
-        is_id = pc.match_substring_regex(self._cut(self._id_at, self._id_bytes), f"^{ID}$")
+        is_sound &= _is_text(self._cut(placed.texts, self._brokers_at + placed.broker_bytes - placed.texts))
+        is_id = pc.match_substring_regex(self._cut(*self._ids), f"^{ID}$")
         return is_sound & is_id.to_numpy(zero_copy_only=False)
 
     @property
     def _subscriptions_at(self) -> Numbers:
-        return self._texts_at + self._segment_bytes
+        return self._placed.texts + self._placed.segment_bytes
 
     @property
     def _brokers_at(self) -> Numbers:
-        return self._subscriptions_at + self._subscription_bytes
+        return self._subscriptions_at + self._placed.subscription_bytes
+
+    @property
+    def _ids(self) -> tuple[Numbers, Numbers]:
+        """Where the transaction's id is, and its length."""
+        start = self._placed.key + len(_KEY_HEAD)
+        return start, self._placed.number - start
 
     def _cut(self, at: Numbers, lengths: Numbers) -> Array:
         """A piece of the first record of each run; an empty one where that is not sound."""
@@ -134,23 +166,23 @@ class Laid:
     @cached_property
     def txn_ids(self) -> Array:
         """The transaction."""
-        return self._text(self._id_at, self._id_bytes)
+        return self._text(*self._ids)
 
     @cached_property
     def segments(self) -> Array:
         """The segment."""
-        return self._text(self._texts_at, self._segment_bytes)
+        return self._text(self._placed.texts, self._placed.segment_bytes)
 
     @cached_property
     def subscriptions(self) -> Array:
         """The subscription; null for writes."""
-        found = self._text(self._subscriptions_at, self._subscription_bytes)
+        found = self._text(self._subscriptions_at, self._placed.subscription_bytes)
         return pc.if_else(pyarrow.array(self.numbers.is_ack[self.runs]), found, None)
 
     @cached_property
     def brokers(self) -> Array:
         """Who wrote it."""
-        return self._text(self._brokers_at, self._broker_bytes)
+        return self._text(self._brokers_at, self._placed.broker_bytes)
 
     # -- of each record
 

@@ -67,8 +67,10 @@ class Letters:
         """What so many digits before these positions say, and where there are only digits."""
         assert 0 < count <= DIGITS_MAX
         found, is_number = numpy.zeros(len(ends), numpy.int64), numpy.ones(len(ends), bool)
+        words = -(-count // WORD)
+        rows = self.rows(ends - words * WORD, words)
         for place in range(0, count, WORD):
-            digits = self._words_at(ends - place - WORD) ^ _ZEROS
+            digits = rows[:, words - 1 - place // WORD] ^ _ZEROS
             if count - place < WORD:
                 digits &= _ONES << numpy.uint64(8 * (WORD - count + place))
             is_number &= ((digits + _SIX) | digits) & _HIGHEST == 0
