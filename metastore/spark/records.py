@@ -53,8 +53,7 @@ class Records:
 
     @cached_property
     def _version_bounds(self) -> tuple[Numbers, Numbers]:
-        _, position = self._varints(self._starts + 1)
-        lengths, position = self._varints(position + 1)
+        lengths, position = self._varints(self._behind_varints(self._starts + 1) + 1)
         return position, lengths
 
     @cached_property
@@ -73,9 +72,10 @@ class Records:
 
     def _varints(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """The numbers at these positions, and the positions behind them."""
-        byte = self._bytes[positions].astype(numpy.int64)
-        numbers, positions = byte & 127, positions + 1
+        byte = self._bytes[positions]
         going_on = numpy.flatnonzero(byte >= 128)
+        numbers, positions = byte.astype(numpy.int64), positions + 1
+        numbers[going_on] &= 127
         for shift in range(7, 7 * _VARINT_BYTES_MAX, 7):
             if not len(going_on):
                 break
@@ -84,6 +84,14 @@ class Records:
             positions[going_on] += 1
             going_on = going_on[byte >= 128]
         return numbers, positions
+
+    def _behind_varints(self, positions: Numbers) -> Numbers:
+        """The positions behind the numbers at these, whatever those are."""
+        is_on = self._bytes[positions] >= 128
+        while is_on.any():
+            positions = positions + is_on
+            is_on &= self._bytes[positions] >= 128
+        return positions + 1
 
     # -- what things are, in Arrow
 
@@ -112,7 +120,8 @@ class Records:
         """The records as they lie in the buffer, and the place of each in that order; None if that is theirs."""
         if (self._starts[1:] > self._starts[:-1]).all():
             return None
-        order = numpy.argsort(self._starts)
+        # Pages hold records the last one first: a stable sort knows what to make of runs.
+        order = numpy.argsort(self._starts, kind="stable")
         places = numpy.empty_like(order)
         places[order] = numpy.arange(len(order))
         return order, places
@@ -243,8 +252,10 @@ def records_in(
     has_extras = data[starts] != 0
     starts = starts + HEADER_SIZE
     if has_extras.any():
-        sizes = data[starts[has_extras][:, None] + _BYTES[:LENGTH_BYTES]].view("<u4").reshape(-1)
-        starts[has_extras] += LENGTH_BYTES + sizes.astype(numpy.int64)
+        # Each length begins one byte behind the one before: a view, and no copy.
+        lengths = numpy.ndarray((len(data) - LENGTH_BYTES + 1,), "<u4", data, 0, (1,))
+        # Behind the header of a record without extras there is at least as much.
+        starts += numpy.where(has_extras, lengths[starts].astype(numpy.int64) + LENGTH_BYTES, 0)
     return Records(buffer, starts, shard, secondary_keys)
 
 

@@ -49,6 +49,7 @@ class Numbered:
 class Placed:
     """Where the texts of each record are, and whether all else of it is as it should be."""
 
+    value: Numbers
     texts: Numbers
     """The segment, the subscription and who wrote it, one behind the other."""
     segment_bytes: Numbers
@@ -93,19 +94,17 @@ def _read(letters: Letters, records: Records) -> tuple[Numbered, Placed]:
         & (number > key + len(_KEY_HEAD))
     )
     texts = starts + layout.HEAD.size
-    placed = Placed(texts, segment_bytes, subscription_bytes, broker_bytes, key, number, is_sound)
+    placed = Placed(starts, texts, segment_bytes, subscription_bytes, broker_bytes, key, number, is_sound)
     return Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, sequence), placed
 
 
 def _begins_run(records: Records, said: Numbered, placed: Placed) -> Flags:
     """Whether each is of another participant than the one before, or says other texts."""
-    starts, _ = records.value_bounds
     # From the texts on all is the same in a run, up to the number in the key, which stands behind the value.
     lengths = placed.number + len(_KEY_NUMBER) - placed.texts
-    same = records.cut(
-        numpy.where(placed.is_sound, placed.texts, starts), numpy.where(placed.is_sound, lengths, 0)
-    )
-    is_new = numpy.ones(len(starts), bool)
+    start = numpy.where(placed.is_sound, placed.texts, placed.value)
+    same = records.cut(start, numpy.where(placed.is_sound, lengths, 0))
+    is_new = numpy.ones(len(start), bool)
     is_new[1:] = pc.not_equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
     for each in (placed.segment_bytes, placed.subscription_bytes, placed.broker_bytes, said.is_ack, placed.is_sound):
         is_new[1:] |= each[1:] != each[:-1]
@@ -135,8 +134,7 @@ class Laid:
             is_sound &= letters.begins_letter(at)
         # All three are text where the whole is, and each begins with a letter.
         is_sound &= _is_text(self._cut(placed.texts, self._brokers_at + placed.broker_bytes - placed.texts))
-        is_id = pc.match_substring_regex(self._cut(*self._ids), f"^{ID}$")
-        return is_sound & is_id.to_numpy(zero_copy_only=False)
+        return is_sound & _are_ids(self._cut(*self._ids))
 
     @property
     def _subscriptions_at(self) -> Numbers:
@@ -154,8 +152,8 @@ class Laid:
 
     def _cut(self, at: Numbers, lengths: Numbers) -> Array:
         """A piece of the first record of each run; an empty one where that is not sound."""
-        starts, _ = self._some.value_bounds
-        return self._some.cut(numpy.where(self._is_sound_run, at, starts), numpy.where(self._is_sound_run, lengths, 0))
+        start = numpy.where(self._is_sound_run, at, self._placed.value)
+        return self._some.cut(start, numpy.where(self._is_sound_run, lengths, 0))
 
     def _text(self, at: Numbers, lengths: Numbers) -> Array:
         pieces = self._cut(at, lengths)
@@ -214,6 +212,15 @@ class Laid:
             "broker": each(lambda: self.brokers),
             "term": lambda: pyarrow.array(said.term),
         }
+
+
+def _are_ids(pieces: Array) -> Flags:
+    """Which pieces are ids of transactions. Those that are like the one before are not looked at again."""
+    is_new = numpy.ones(len(pieces), bool)
+    is_new[1:] = pc.not_equal(pieces[1:], pieces[:-1]).to_numpy(zero_copy_only=False)
+    are_ids = pc.match_substring_regex(pieces.filter(pyarrow.array(is_new)), f"^{ID}$")
+    found: Flags = are_ids.to_numpy(zero_copy_only=False)[numpy.cumsum(is_new) - 1]
+    return found
 
 
 def _is_text(pieces: Array) -> Flags:
