@@ -64,11 +64,12 @@ def of_operations(records: Records) -> pyarrow.Table:
 def _of_runs(records: Records, laid: Laid) -> pyarrow.Table:
     """Those of one participant that follow each other, added up before anything else is made of them."""
     said, runs = laid.numbers, laid.runs
+    sequence = said.sequence
     columns = {
         "operations": numpy.diff(numpy.append(runs, len(records))),
         "cumulative": numpy.add.reduceat(said.is_cumulative.astype(numpy.int64), runs),
-        "first_sequence": numpy.minimum.reduceat(said.sequence, runs),
-        "last_sequence": numpy.maximum.reduceat(said.sequence, runs),
+        "first_sequence": numpy.minimum.reduceat(sequence, runs),
+        "last_sequence": numpy.maximum.reduceat(sequence, runs),
         "last_ledger": numpy.maximum.reduceat(said.ledger, runs),
         "last_term": numpy.maximum.reduceat(said.term, runs),
         "keys_hash": numpy.bitwise_xor.reduceat(hashes(records.keys).view(numpy.int64), runs),

@@ -18,7 +18,7 @@ from metastore.spark.columns import times
 from metastore.spark.records import Numbers, Records
 from txn.audit.views.form import NUMBER, TEXT, Array, Swift
 from txn.audit.views.ids import ID
-from txn.audit.views.letters import DIGITS_MAX, WORD, Flags, Letters
+from txn.audit.views.letters import DIGITS_MAX, WORD, Digits, Flags, Letters
 from txn.decoding.fields import TIME_MS_MAX
 from txn.model import layout, paths
 from txn.model.operation import OperationKind
@@ -42,7 +42,12 @@ class Numbered:
     last_entry: Numbers
     term: Numbers
     written_ms: Numbers
-    sequence: Numbers
+    digits: Digits
+
+    @property
+    def sequence(self) -> Numbers:
+        """The number in its key."""
+        return self.digits.numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def _read(letters: Letters, records: Records) -> tuple[Numbered, Placed]:
         flags & numpy.uint64(flag) != 0 for flag in (layout.ACK, layout.CUMULATIVE, layout.SEVERAL)
     )
     key, key_bytes = records.key_bounds
-    sequence, is_number = letters.digits(key + key_bytes, DIGITS_MAX)
+    digits = letters.digits(key + key_bytes, DIGITS_MAX)
     number = key + key_bytes - DIGITS_MAX - len(_KEY_NUMBER)
     is_sound = (
         (about & numpy.uint64(0xFF) == numpy.uint64(layout.FORMAT))
@@ -84,18 +89,15 @@ def _read(letters: Letters, records: Records) -> tuple[Numbered, Placed]:
         & (sizes == layout.HEAD.size + segment_bytes + subscription_bytes + broker_bytes)
         & (head[:, 7] == 0)
         & numpy.where(is_ack, ~is_several, ~is_cumulative & (subscription_bytes == 0))
-        & (ledger >= 0)
-        & (first >= 0)
+        & (ledger | first | term | written_ms >= 0)
         & numpy.where(is_several, last >= first, last == first)
-        & (term >= 0)
-        & (written_ms >= 0)
         & (written_ms <= TIME_MS_MAX)
-        & is_number
+        & digits.are_digits
         & (number > key + len(_KEY_HEAD))
     )
     texts = starts + layout.HEAD.size
     placed = Placed(starts, texts, segment_bytes, subscription_bytes, broker_bytes, key, number, is_sound)
-    return Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, sequence), placed
+    return Numbered(is_ack, is_cumulative, ledger, first, last, term, written_ms, digits), placed
 
 
 def _begins_run(records: Records, said: Numbered, placed: Placed) -> Flags:

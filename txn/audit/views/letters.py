@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy
@@ -63,18 +66,36 @@ class Letters:
             return numpy.ndarray((count, words), "<u8", self.data, 0, (1, WORD))[positions]
         return self._words_at(positions[:, None] + numpy.arange(0, words * WORD, WORD))
 
-    def digits(self, ends: Numbers, count: int) -> tuple[Numbers, Flags]:
-        """What so many digits before these positions say, and where there are only digits."""
+    def digits(self, ends: Numbers, count: int) -> Digits:
+        """So many digits before these positions."""
         assert 0 < count <= DIGITS_MAX
-        found, is_number = numpy.zeros(len(ends), numpy.int64), numpy.ones(len(ends), bool)
         words = -(-count // WORD)
         rows = self.rows(ends - words * WORD, words)
-        for place in range(0, count, WORD):
-            digits = rows[:, words - 1 - place // WORD] ^ _ZEROS
-            if count - place < WORD:
-                digits &= _ONES << numpy.uint64(8 * (WORD - count + place))
-            is_number &= ((digits + _SIX) | digits) & _HIGHEST == 0
+        found = [rows[:, words - 1 - place] ^ _ZEROS for place in range(words)]
+        if count % WORD:
+            found[-1] &= _ONES << numpy.uint64(8 * (WORD - count % WORD))
+        return Digits(found)
+
+
+class Digits:
+    """Digits of numbers, eight in each word, the last ones first. What they say is found out when it is asked for."""
+
+    def __init__(self, words: Sequence[Any]) -> None:
+        self._words = words
+
+    @property
+    def are_digits(self) -> Flags:
+        """Where there is nothing else."""
+        beyond = reduce(or_, ((word + _SIX) | word for word in self._words))
+        found: Flags = beyond & _HIGHEST == 0
+        return found
+
+    @property
+    def numbers(self) -> Numbers:
+        """What they say."""
+        found = numpy.zeros(len(self._words[0]), numpy.int64)
+        for place, digits in enumerate(self._words):
             for factor, shift, mask in _JOINS:
                 digits = (digits * factor) >> shift & mask
-            found += digits.astype(numpy.int64) * 10**place
-        return found, is_number
+            found += digits.astype(numpy.int64) * 10 ** (WORD * place)
+        return found

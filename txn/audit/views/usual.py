@@ -74,6 +74,7 @@ def _like(letters: Letters, starts: Numbers, example: Example) -> tuple[Flags, N
         is_like &= letters.has(starts + at, literal)
     times = numpy.zeros((len(example.times_end), len(starts)), numpy.int64)
     for place, end in enumerate(example.times_end):
-        times[place], is_number = letters.digits(starts + end, TIME_DIGITS)
-        is_like &= is_number & (times[place] >= _TIME_LEAST)
+        digits = letters.digits(starts + end, TIME_DIGITS)
+        times[place] = digits.numbers
+        is_like &= digits.are_digits & (times[place] >= _TIME_LEAST)
     return is_like, times
