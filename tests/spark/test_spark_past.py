@@ -175,3 +175,10 @@ def test_wrong_places_are_named(tmp_path: Path) -> None:
                 store.check_point(Point("another", {}))
             with pytest.raises(WrongOption, match="ends before it starts"):
                 list(store.scan(Piece(0, b"b", b"a"), store.pin(1000), 10))
+
+
+def test_who_holds_a_point_imports_no_more_than_that_takes() -> None:
+    """A point is waited for, and numpy and Arrow take longer to import than it takes to hold one."""
+    code = "import sys, metastore.spark.holder; print(*sorted({'numpy', 'pyarrow', 'pyspark'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -62,7 +62,10 @@ def test_names_are_cut_where_most_records_are(directory: Path) -> None:
     with DirectoryStore(DirectoryShards(directory, "default")) as store:
         parts = plan_together(store, [Kind("/few"), Kind("/many", 2)], 4)
         assert len(parts) == 4
-        cuts = [int(pieces[1].end.split(b"/")[2][1:]) for pieces in parts[:-1]]
+        names = [pieces[1].end.split(b"/")[2] for pieces, _ in parts[:-1]]
+        bounds = [tuple(name.decode() for name in names[max(0, at - 1) : at + 1]) for at in range(4)]
+        assert [each for _, each in parts] == bounds
+        cuts = [int(name[1:]) for name in names]
         assert all(abs(cut - (number + 1) * MANY / 4) < MANY / 10 for number, cut in enumerate(cuts))
 
 

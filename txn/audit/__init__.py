@@ -2,11 +2,13 @@
 
 The idea. What must always hold of transactions can be said of their records, so whoever reads all of them at one point
 can tell whether it does. Records become typed columns, columns become a few tables that are joined once, and each rule
-is a condition on their rows. All of that is Spark's to run: on one machine, or on many.
+is a condition on their rows, asked while they are read: what no rule objects to is not kept. All of that is Spark's to
+run: on one machine, or on many.
 
     views       records as columns: entry points of the data source
     dialect     whose records: ours, or an Apache Pulsar's; and how long things may take
     source      where rows come from: a store at one point, or DataFrames
+    reading     what is read as it is
     tables      what the rules look at, joined once; `participants`, what is known of each
     rules       the rules
     engine      evaluates them: violations come out, with evidence

@@ -41,7 +41,9 @@ def put(shard: Shard, first: int, last: int) -> None:
 
 def keys(shard: Shard, point: int, table: Table = Table.RECORDS) -> list[bytes]:
     low, high = (b"", b"z") if table is Table.RECORDS else (b"by", b"bz")
-    return [key_of(record) for _, records in shard.points.pages(point, table, low, high) for record in records]
+    pages = list(shard.points.pages(point, table, low, high))
+    assert all(page.lengths == [len(record) for record in page.records] for page in pages)
+    return [key_of(record) for page in pages for record in page.records]
 
 
 def test_a_point_stays_as_it_was(shard: Shard) -> None:

@@ -10,7 +10,8 @@ it is not certain that this comes to the same it asks that code.
     headers       `headers`; `usual`, those that need not be parsed, by `letters`
     operations    `ops`; `laid`, those that are not JSON
     outcomes      `applied`, `aborted`
-    parts         `transaction_parts`: these put together; `fragments`, what they add up to, `meeting`, with headers
+    parts         `transaction_parts`: these put together; `fragments`, what they add up to, `meeting`, with headers,
+                  `expected`, what indexes should have of them
     sums          `entry_sums`: entries of indexes, added up, by `hashing`
     segments      `segments`, `segment_state`, `cursors`, `numbers`
     pulsar        the same of an Apache Pulsar 5, and `pulsar_events`, `pulsar_watermarks`,
