@@ -88,7 +88,8 @@ class Tables(Reading):
     def open(self) -> None:
         """Reads what everything else is held against; there is not much of it."""
         self._make(["small"])
-        self._make(name for name in ("segments", "_aborted_ids") if self.has(name.strip("_").split("_")[0]))
+        known = {"segments": self.has("segments"), "_aborted_ids": self._is_put_together}
+        self._make(name for name, is_there in known.items() if is_there)
 
     def read(self, conditions: Mapping[str, Column], names: Iterable[str] = ()) -> None:
         """Reads what there is most of, and makes these tables.
