@@ -123,8 +123,8 @@ def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int, records_min: 
     every = sum(each.entries for each in found)
     parts: list[Piece] = []
     for piece, (keys, entries) in zip(whole, found, strict=True):
-        # Rather a few more than one that is twice as long as the others.
-        count = max(1, min(-(-wanted * entries // max(1, every)), entries // records_min))
+        # Rather a few more than one that is twice as long as the others, and no more than there are places to cut at.
+        count = max(1, min(-(-wanted * entries // max(1, every)), entries // records_min, len(keys) + 1))
         chosen = (keys[number * (len(keys) + 1) // count - 1] for number in range(1, count)) if keys else ()
         bounds = [piece.start, *dict.fromkeys(key for key in chosen if key), piece.end]
         parts += [Piece(piece.shard, low, high, piece.index) for low, high in pairwise(bounds)]

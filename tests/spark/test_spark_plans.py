@@ -58,6 +58,17 @@ def test_of_few_records_there_is_one_piece(directory: Path) -> None:
         assert len(plan(store, [Scope(index="many")], 6, records_min=MANY // 4)) in (3, 4, 5)
 
 
+@pytest.mark.parametrize("wanted", [2, 3, 7, 50, 1000])
+def test_pieces_follow_each_other_however_many_are_wanted(directory: Path, wanted: int) -> None:
+    with DirectoryStore(DirectoryShards(directory, "default")) as store:
+        for index in ("few", "many"):
+            pieces = plan(store, [Scope(index=index)], wanted)
+            assert [piece.end for piece in pieces[:-1]] == [piece.start for piece in pieces[1:]]
+            bounds = [piece.start for piece in pieces]
+            assert bounds == sorted(set(bounds))
+            assert pieces[-1].end == b""
+
+
 def test_names_are_cut_where_most_records_are(directory: Path) -> None:
     with DirectoryStore(DirectoryShards(directory, "default")) as store:
         parts = plan_together(store, [Kind("/few"), Kind("/many", 2)], 4)
