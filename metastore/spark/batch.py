@@ -21,7 +21,9 @@ from metastore.spark.stores.point import Point
 from metastore.spark.views import Scope
 
 JOINED_BYTES = 1 << 20
+"""Batches that come to as much go to Spark ..."""
 JOINED_MAX = 16
+"""... and so many in any case."""
 
 
 @dataclass(frozen=True, slots=True)

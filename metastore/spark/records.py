@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import pyarrow
+import pyarrow.compute as pc
 
 from metastore.engine.record import HEADER_SIZE, LENGTH_BYTES
 
@@ -236,6 +237,13 @@ class KeysOnly(Records):
 
 def _run_lengths(starts: Numbers, count: int) -> Numbers:
     return numpy.diff(numpy.append(starts, count))
+
+
+def are_new(array: pyarrow.Array[Any]) -> Any:
+    """Where an array without nulls says something else than just before: bools of numpy."""
+    found = numpy.ones(len(array), bool)
+    found[1:] = pc.not_equal(array[1:], array[:-1]).to_numpy(zero_copy_only=False)
+    return found
 
 
 def records_of(blobs: list[bytes], shard: int, secondary_keys: list[bytes] | None = None) -> Records:

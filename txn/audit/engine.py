@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -20,14 +19,30 @@ VIOLATION = ("rule", "severity", *SUBJECT, "evidence")
 VIOLATIONS = ", ".join(f"{name} STRING" for name in VIOLATION)
 
 
-@dataclass(frozen=True, slots=True)
 class Conditions:
     """What is looked for in the rows of one table. Made of a few hundred of Java's objects, which takes a while."""
 
-    any: Column
-    """Whether a condition holds."""
-    found: Column
-    """An array of what each finds; null for those that do not hold."""
+    def __init__(self, context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> None:
+        self._checks = checks
+        self._when = [check.when(context) for _, check in checks]
+        self.any: Column = reduce(or_, self._when)
+        """Whether a condition holds."""
+
+    def found(self) -> Column:
+        """An array of what each finds; null for those that do not hold."""
+        return F.array(
+            *(
+                F.when(
+                    condition,
+                    F.struct(
+                        F.lit(rule.name).alias("rule"),
+                        F.lit(rule.severity.value).alias("severity"),
+                        _evidence(check.evidence).alias("evidence"),
+                    ),
+                )
+                for (rule, check), condition in zip(self._checks, self._when, strict=True)
+            )
+        )
 
 
 def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None] = lambda step: None) -> DataFrame:
@@ -49,48 +64,28 @@ def violations(tables: Tables, rules: Sequence[Rule], told: Callable[[str], None
     with ThreadPoolExecutor(1, "engine") as threads:
         # Whatever takes long and needs nothing of what is read is done meanwhile.
         opening = threads.submit(tables.open)
-        any_of = {table: _any(context, own) for table, own in on_rows.items()}
+        conditions = {table: Conditions(context, own) for table, own in on_rows.items()}
         opening.result()
-        reading = threads.submit(tables.read, any_of, reads)
-        conditions = {table: Conditions(any_of[table], _found(context, own)) for table, own in on_rows.items()}
+        reading = threads.submit(tables.read, {table: each.any for table, each in conditions.items()}, reads)
+        looked_for = {table: (each.any, each.found()) for table, each in conditions.items()}
         reading.result()
         told("conditions on single rows")
-        finding = threads.submit(_of_rows, tables, conditions)
+        finding = threads.submit(_of_rows, tables, looked_for)
         found = [*_of_tables(tables, context, on_tables, told), *finding.result()]
     return reduce(DataFrame.unionByName, found or [SparkSession.active().createDataFrame([], VIOLATIONS)])
 
 
-def _any(context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> Column:
-    return reduce(or_, [check.when(context) for _, check in checks])
-
-
-def _found(context: Context, checks: Sequence[tuple[Rule, OnRows]]) -> Column:
-    return F.array(
-        *(
-            F.when(
-                check.when(context),
-                F.struct(
-                    F.lit(rule.name).alias("rule"),
-                    F.lit(rule.severity.value).alias("severity"),
-                    _evidence(check.evidence).alias("evidence"),
-                ),
-            )
-            for rule, check in checks
-        )
-    )
-
-
-def _of_rows(tables: Tables, conditions: Mapping[str, Conditions]) -> list[DataFrame]:
+def _of_rows(tables: Tables, looked_for: Mapping[str, tuple[Column, Column]]) -> list[DataFrame]:
     """What conditions find, in one pass over each table; kept."""
-    found = [_marked(tables, table, each) for table, each in conditions.items()]
+    found = [_marked(tables, table, *each) for table, each in looked_for.items()]
     return [tables.keep(reduce(DataFrame.unionByName, found))] if found else []
 
 
-def _marked(tables: Tables, table: str, conditions: Conditions) -> DataFrame:
+def _marked(tables: Tables, table: str, is_any: Column, found: Column) -> DataFrame:
     # Nearly all rows break no rule: they are out before anything is made of them.
-    rows = tables.suspects(table).where(conditions.any)
+    rows = tables.suspects(table).where(is_any)
     subject = _subject(tables, table, rows.columns)
-    marked = rows.select(*subject, F.explode(F.array_compact(conditions.found)).alias("found"))
+    marked = rows.select(*subject, F.explode(F.array_compact(found)).alias("found"))
     return marked.select("found.rule", "found.severity", *SUBJECT, "found.evidence")
 
 

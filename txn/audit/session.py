@@ -30,8 +30,6 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": JAVA,
     # An audit's plans are more classes than Spark keeps of its own accord: the next audit would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # What is read beside something else does not wait for the end of that.
-    "spark.scheduler.mode": "FAIR",
     # Every task that groups or sorts takes a page: of its own accord Spark makes them 64 MB, and most have a few rows.
     "spark.buffer.pageSize": "2m",
     # What is kept are the bytes of rows: they are written and read as they are, without an object of Java for each.

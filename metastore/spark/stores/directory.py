@@ -181,4 +181,3 @@ def changes_of(offset: int, payload: bytes, selector: Selector, order: KeyOrder)
         )
         for kind, effect in matches_of(selector, effects, order)
     ]
-

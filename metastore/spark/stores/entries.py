@@ -10,11 +10,10 @@ from functools import partial
 
 import numpy
 import pyarrow
-import pyarrow.compute as pc
 
 from metastore.engine.index_keys import secondary_of
 from metastore.engine.keys import KeyOrder
-from metastore.spark.records import KeysOnly, Numbers, Records
+from metastore.spark.records import KeysOnly, Numbers, Records, are_new
 from metastore.spark.stores.leaves import Found
 
 RUN_ENTRIES = 8
@@ -35,9 +34,7 @@ def _runs(pieces: Records, found: Found, ends: Numbers) -> tuple[list[bytes], Nu
     """The beginnings of keys up to there, of which neighbours are not the same, and from which entry on each counts."""
     starts = found.key_starts
     heads = pieces.cut(starts, numpy.maximum(ends - starts, 0))
-    is_new = numpy.ones(len(heads), bool)
-    is_new[1:] = pc.not_equal(heads[1:], heads[:-1]).to_numpy(zero_copy_only=False)
-    runs = numpy.flatnonzero(is_new)
+    runs = numpy.flatnonzero(are_new(heads))
     return heads.take(pyarrow.array(runs)).to_pylist(), runs
 
 

@@ -12,6 +12,7 @@ import numpy
 import pyarrow
 
 from txn.audit.views.form import NUMBER, TEXT, field
+from txn.audit.views.fragments import told_apart
 
 SUM = pyarrow.struct(
     [("state", TEXT), ("segment", TEXT), ("subscription", TEXT), ("entries", NUMBER), ("hash", NUMBER)]
@@ -40,11 +41,7 @@ class ExpectedSums:
         if not len(rows):
             return
         entries = numpy.ones(len(rows), numpy.int64) if count is None else field(rows, count).to_numpy()
-        groups = numpy.zeros(len(rows), numpy.int64)
-        for name in by:
-            encoded = field(rows, name).dictionary_encode()
-            codes = encoded.indices.cast(NUMBER).fill_null(-1).to_numpy() + 1
-            groups = groups * (len(encoded.dictionary) + 1) + codes
+        groups = told_apart(rows, by, numpy.zeros(len(rows), numpy.int64))
         order = numpy.argsort(groups, kind="stable")
         starts = numpy.flatnonzero(numpy.diff(groups[order], prepend=-1))
         counts = numpy.add.reduceat(entries[order], starts).tolist()

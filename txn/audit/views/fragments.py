@@ -6,13 +6,13 @@ added up later, by the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy
 import pyarrow
 import pyarrow.compute as pc
 
-from metastore.spark.records import Numbers, Records
+from metastore.spark.records import Numbers, Records, are_new
 from metastore.spark.views import Selection
 from txn.audit.views.form import NUMBER, ODD, TEXT, TIME, Array, field, from_ms
 from txn.audit.views.hashing import hashes, mixed
@@ -196,15 +196,19 @@ def _groups(fragments: pyarrow.Table) -> Numbers:
     """A number for each participant, the same for all its fragments; those of a transaction follow each other."""
     ids = field(fragments, "txn_id")
     # Those of one transaction lie beside each other: one look is enough for them.
-    is_new = numpy.ones(len(ids), bool)
-    is_new[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    is_new = are_new(ids)
     heads = ids.take(pyarrow.array(numpy.flatnonzero(is_new))).dictionary_encode()
     found = heads.indices.to_numpy().astype(numpy.int64)[numpy.cumsum(is_new) - 1]
-    for name in ("segment", "subscription"):
-        encoded = field(fragments, name).dictionary_encode()
+    return told_apart(fragments, ("segment", "subscription"), found)
+
+
+def told_apart(rows: pyarrow.Table, names: Sequence[str], groups: Numbers) -> Numbers:
+    """Groups of rows, each parted by what these columns say: a number for each, the same for all of its rows."""
+    for name in names:
+        encoded = field(rows, name).dictionary_encode()
         codes = encoded.indices.cast(NUMBER).fill_null(-1).to_numpy() + 1
-        found = found * (len(encoded.dictionary) + 1) + codes
-    return found
+        groups = groups * (len(encoded.dictionary) + 1) + codes
+    return groups
 
 
 def _places_together(lists: Array, members: Numbers, count: int) -> Array:

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.compute as pc
 
 from metastore.spark.columns import times
-from metastore.spark.records import Numbers, Records
+from metastore.spark.records import Numbers, Records, are_new
 from txn.audit.views.form import NUMBER, TEXT, Array, Swift
 from txn.audit.views.ids import ID
 from txn.audit.views.letters import DIGITS_MAX, WORD, Digits, Flags, Letters
@@ -106,8 +106,7 @@ def _begins_run(records: Records, said: Numbered, placed: Placed) -> Flags:
     lengths = placed.number + len(_KEY_NUMBER) - placed.texts
     start = numpy.where(placed.is_sound, placed.texts, placed.value)
     same = records.cut(start, numpy.where(placed.is_sound, lengths, 0))
-    is_new = numpy.ones(len(start), bool)
-    is_new[1:] = pc.not_equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
+    is_new: Flags = are_new(same)
     for each in (placed.segment_bytes, placed.subscription_bytes, placed.broker_bytes, said.is_ack, placed.is_sound):
         is_new[1:] |= each[1:] != each[:-1]
     return is_new
@@ -218,8 +217,7 @@ class Laid:
 
 def _are_ids(pieces: Array) -> Flags:
     """Which pieces are ids of transactions. Those that are like the one before are not looked at again."""
-    is_new = numpy.ones(len(pieces), bool)
-    is_new[1:] = pc.not_equal(pieces[1:], pieces[:-1]).to_numpy(zero_copy_only=False)
+    is_new = are_new(pieces)
     are_ids = pc.match_substring_regex(pieces.filter(pyarrow.array(is_new)), f"^{ID}$")
     found: Flags = are_ids.to_numpy(zero_copy_only=False)[numpy.cumsum(is_new) - 1]
     return found

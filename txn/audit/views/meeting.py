@@ -8,7 +8,7 @@ import numpy
 import pyarrow
 import pyarrow.compute as pc
 
-from metastore.spark.records import Numbers
+from metastore.spark.records import Numbers, are_new
 from metastore.spark.views import Surroundings
 from txn.audit.views.form import FLAG, NUMBER, TEXT, TIME, Array, field
 from txn.audit.views.fragments import FRAGMENT
@@ -100,10 +100,8 @@ def loose(rows: pyarrow.Table, is_astray: Flags) -> pyarrow.Table:
 def _all_of_it(parts: pyarrow.Table) -> pyarrow.Table:
     """Rows of participants of which there is certainly no header."""
     ids = field(parts, "txn_id")
-    is_new = numpy.ones(len(ids), numpy.int64)
-    is_new[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
     flags = pyarrow.repeat(pyarrow.scalar(False), len(ids))
-    return _with(parts, is_loose=flags, whole=_wholes(parts.combine_chunks(), numpy.cumsum(is_new)))
+    return _with(parts, is_loose=flags, whole=_wholes(parts.combine_chunks(), numpy.cumsum(are_new(ids))))
 
 
 def _of_headers_alone(headers: pyarrow.Table, are_home: Flags | None = None) -> pyarrow.Table:
