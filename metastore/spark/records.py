@@ -16,8 +16,13 @@ Numbers = Any
 Buffer = Any
 """Bytes, in an object that lends them."""
 
-_BYTES = numpy.arange(8, dtype=numpy.int64)
 _VARINT_BYTES_MAX = 10
+_FIXED64_BYTES = 8
+
+
+def overlapping(data: Buffer, kind: str) -> Any:
+    """Values of a type, one from each byte on: a view, and no copy."""
+    return numpy.ndarray((len(data) - numpy.dtype(kind).itemsize + 1,), kind, data, 0, (1,))
 
 
 class Records:
@@ -76,6 +81,8 @@ class Records:
         byte = self._bytes[positions]
         going_on = numpy.flatnonzero(byte >= 128)
         numbers, positions = byte.astype(numpy.int64), positions + 1
+        if not len(going_on):
+            return numbers, positions
         numbers[going_on] &= 127
         for shift in range(7, 7 * _VARINT_BYTES_MAX, 7):
             if not len(going_on):
@@ -129,20 +136,10 @@ class Records:
 
     def cut(self, starts: Numbers, lengths: Numbers) -> pyarrow.BinaryArray:
         """Pieces of `buffer`, one for each record, and within it."""
-        count = len(starts)
-        places = numpy.arange(count)
-        if self._order is not None:
-            order, places = self._order
-            starts, lengths = starts[order], lengths[order]
-        bounds = numpy.empty(2 * count + 1, numpy.int32)
-        bounds[0:-1:2] = starts
-        bounds[1::2] = starts + lengths
-        bounds[-1] = bounds[-2] if count else 0
-        # Every other piece is what lies between.
-        every = pyarrow.BinaryArray.from_buffers(
-            pyarrow.binary(), 2 * count, [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(self.buffer)]
-        )
-        return every.take(pyarrow.array(2 * places))
+        if self._order is None:
+            return cut(self.buffer, starts, lengths)
+        order, places = self._order
+        return cut(self.buffer, starts[order], lengths[order], places)
 
     # -- versions, as numpy arrays of int64
     #
@@ -214,8 +211,9 @@ class Records:
 
     def _fixed64(self, positions: Numbers) -> Numbers:
         """The numbers of eight bytes at these positions; 0 where there is none."""
-        found = self._bytes[positions[:, None] + _BYTES].view("<i8").reshape(-1) if len(self) else positions
-        return numpy.where(positions < 0, 0, found)
+        if len(self._bytes) < _FIXED64_BYTES:
+            return numpy.zeros(len(self), numpy.int64)
+        return numpy.where(positions < 0, 0, overlapping(self._bytes, "<i8")[positions])
 
 
 class KeysOnly(Records):
@@ -239,6 +237,20 @@ def _run_lengths(starts: Numbers, count: int) -> Numbers:
     return numpy.diff(numpy.append(starts, count))
 
 
+def cut(buffer: Buffer, starts: Numbers, lengths: Numbers, places: Numbers | None = None) -> pyarrow.BinaryArray:
+    """Pieces of a buffer, of which none begins before the one before ends; in another order, where that is given."""
+    count = len(starts)
+    bounds = numpy.empty(2 * count + 1, numpy.int32)
+    bounds[0:-1:2] = starts
+    numpy.add(starts, lengths, out=bounds[1::2], casting="unsafe")
+    bounds[-1] = bounds[-2] if count else 0
+    # Every other piece is what lies between.
+    every = pyarrow.BinaryArray.from_buffers(
+        pyarrow.binary(), 2 * count, [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(buffer)]
+    )
+    return every.take(pyarrow.array(numpy.arange(0, 2 * count, 2) if places is None else 2 * places))
+
+
 def are_new(array: pyarrow.Array[Any]) -> Any:
     """Where an array without nulls says something else than just before: bools of numpy."""
     found = numpy.ones(len(array), bool)
@@ -260,10 +272,9 @@ def records_in(
     has_extras = data[starts] != 0
     starts = starts + HEADER_SIZE
     if has_extras.any():
-        # Each length begins one byte behind the one before: a view, and no copy.
-        lengths = numpy.ndarray((len(data) - LENGTH_BYTES + 1,), "<u4", data, 0, (1,))
         # Behind the header of a record without extras there is at least as much.
-        starts += numpy.where(has_extras, lengths[starts].astype(numpy.int64) + LENGTH_BYTES, 0)
+        lengths = overlapping(data, "<u4")[starts] + numpy.int64(LENGTH_BYTES)
+        starts += lengths if has_extras.all() else numpy.where(has_extras, lengths, 0)
     return Records(buffer, starts, shard, secondary_keys)
 
 

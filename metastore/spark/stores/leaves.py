@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from metastore.engine.pages import NO_PAGE, Pages, Root
-from metastore.spark.records import Numbers
+from metastore.spark.records import Numbers, overlapping
 
 Block = Any
 """Pages, as a matrix of bytes."""
@@ -25,6 +25,8 @@ PAGES_MAX = 4096
 """16 MiB of them."""
 _WORD = 8
 _HEAD_BYTES = 16
+_LOWER_AT = 6
+"""In halves of words: where a page says how far its nodes' places go."""
 _32_BITS = numpy.uint64((1 << 32) - 1)
 _48_BITS = numpy.uint64((1 << 48) - 1)
 _ELSEWHERE = numpy.uint64(1 << 32)
@@ -63,15 +65,15 @@ class Leaves:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         size = pages.page_bytes
-        every = numpy.frombuffer(pages.content, numpy.uint8)
-        self._every = every[: len(every) // size * size].reshape(-1, size)
+        # What has no type is copied page by page, and not byte by byte.
+        self._every = numpy.frombuffer(pages.content, f"V{size}", len(pages.content) // size)
 
     def values(self, root: Root, low: bytes, high: bytes, rows: int) -> Iterator[Found | Elsewhere]:
         """The values of [low, high), about so many at a time."""
         leaves = self._leaves(root, low, high)
         start, count = 0, FIRST_PAGES
         while start < len(leaves):
-            block = self._every[leaves[start : start + count]]
+            block = self._block(leaves[start : start + count])
             places, starts, is_elsewhere = _nodes(block)
             is_last = start + count >= len(leaves)
             skipped = bisect_left(self._pages.keys(int(leaves[0])), low) if not start else 0
@@ -90,6 +92,9 @@ class Leaves:
             start += count
             count = max(1, min(PAGES_MAX, rows * count // max(1, len(places))))
 
+    def _block(self, pages: Numbers) -> Block:
+        return self._every[pages].view(numpy.uint8).reshape(len(pages), -1)
+
     def _leaves(self, root: Root, low: bytes, high: bytes) -> Numbers:
         """The leaves that may have keys of a range, in order."""
         if root.page == NO_PAGE or low >= high:
@@ -100,25 +105,25 @@ class Leaves:
             first = self._pages.keys(int(pages[0]))
             last = self._pages.keys(int(pages[-1]))
             behind = len(last) - bisect_left(last, high, 1)
-            pages = _below(self._every[pages])
+            pages = _below(self._block(pages))
             pages = pages[bisect_right(first, low, 1) - 1 : len(pages) - behind]
         return pages
 
 
 def _places(block: Block) -> Numbers:
     """Where in a block each node is, in the order of the keys."""
-    counts = (block[:, 12:14].copy().view("<u2").reshape(-1).astype(numpy.int64) - _HEAD_BYTES) // 2
+    halves = block.view("<u2")
+    counts = (halves[:, _LOWER_AT] - numpy.uint16(_HEAD_BYTES)) // 2
     most = int(counts.max(initial=0))
-    places = block[:, _HEAD_BYTES : _HEAD_BYTES + 2 * most].copy().view("<u2")
-    is_there = numpy.arange(most) < counts[:, None]
-    starts = numpy.arange(len(block)) * block.shape[1]
-    return (places + starts[:, None])[is_there]
+    is_there = numpy.arange(most, dtype=numpy.uint16) < counts[:, None]
+    starts = numpy.arange(0, block.size, block.shape[1])
+    found: Numbers = (halves[:, _HEAD_BYTES // 2 : _HEAD_BYTES // 2 + most] + starts[:, None])[is_there]
+    return found
 
 
 def _words(block: Block, places: Numbers) -> Any:
     """The eight bytes with which each node begins."""
-    data = block.reshape(-1)
-    return numpy.ndarray((len(data) - _WORD + 1,), "<u8", data, 0, (1,))[places]
+    return overlapping(block.reshape(-1), "<u8")[places]
 
 
 def _below(block: Block) -> Numbers:

@@ -15,6 +15,7 @@ from pyarrow import json as arrow_json
 from metastore.spark.columns import text
 from metastore.spark.records import Records
 from metastore.spark.views import Decoded, Scope, Selection, View
+from txn.audit.views.letters import Flags
 
 Array = Any
 """An array of Arrow."""
@@ -46,7 +47,7 @@ class Swift:
 
     columns: Mapping[str, Callable[[], Array]]
     """Made only when asked for."""
-    is_sound: Array
+    is_sound: Flags
     """Which records are beyond doubt what they should be. The others are looked at one by one."""
 
 
@@ -99,17 +100,15 @@ def _columns(
     swift = ways[0](records)
     if swift is None:
         return _columns(form, records, wanted, ways[1:])
-    is_sound = pc.fill_null(swift.is_sound, False)
-    flags = is_sound.to_numpy(zero_copy_only=False)
-    sound = numpy.flatnonzero(flags)
+    sound = numpy.flatnonzero(swift.is_sound)
     if not len(sound):
         return _columns(form, records, wanted, ways[1:])
     columns = {name: _cast(swift.columns[name](), form, name) for name in wanted if name in swift.columns}
     columns |= {name: pyarrow.nulls(len(records), _type(form, name)) for name in wanted if name not in columns}
     if len(sound) == len(records):
         return columns, sound
-    others = numpy.flatnonzero(~flags)
-    columns = {name: array.filter(is_sound) for name, array in columns.items()}
+    others = numpy.flatnonzero(~swift.is_sound)
+    columns = {name: array.take(pyarrow.array(sound)) for name, array in columns.items()}
     found, rows = _columns(form, records.some(others), wanted, ways[1:])
     return _joined(columns, sound, found, others[rows])
 
@@ -220,6 +219,12 @@ def field(table: pyarrow.Table, name: str) -> Array:
     """A field of all objects."""
     column = table[name]
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def are_all_true(*conditions: Array) -> Flags:
+    """Where all hold, for numpy."""
+    found: Flags = all_true(*conditions).to_numpy(zero_copy_only=False)
+    return found
 
 
 def all_true(*conditions: Array) -> Array:

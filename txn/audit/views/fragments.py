@@ -63,8 +63,7 @@ def of_operations(records: Records) -> pyarrow.Table:
 
 def _of_runs(records: Records, laid: Laid) -> pyarrow.Table:
     """Those of one participant that follow each other, added up before anything else is made of them."""
-    said, runs = laid.numbers, laid.runs
-    sequence = said.sequence
+    said, runs, sequence = laid.heads, laid.runs, laid.sequence
     columns = {
         "operations": numpy.diff(numpy.append(runs, len(records))),
         "cumulative": numpy.add.reduceat(said.is_cumulative.astype(numpy.int64), runs),

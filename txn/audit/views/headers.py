@@ -17,7 +17,7 @@ from txn.audit.views.form import (
     TIME,
     Cells,
     Swift,
-    all_true,
+    are_all_true,
     field,
     form_of,
     from_ms,
@@ -112,7 +112,7 @@ def _swift_headers(records: Records) -> Swift | None:
             "owner": lambda: field(table, "owner"),
             "cause": lambda: cause,
         },
-        all_true(
+        are_all_true(
             pc.is_valid(parts),
             pc.equal(field(table, "format"), 1),
             pc.or_(is_final, pc.equal(state, TxnState.OPEN.value)),
@@ -151,7 +151,7 @@ def _usual_headers(records: Records) -> Swift:
             "owner": lambda: pyarrow.nulls(len(records), TEXT),
             "cause": lambda: _CAUSES.take(example),
         },
-        pc.and_(pc.is_valid(parts), pyarrow.array(found.example >= 0)),
+        parts.is_valid().to_numpy(zero_copy_only=False) & (found.example >= 0),
     )
 
 

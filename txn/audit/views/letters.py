@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-Numbers = Any
-"""A numpy array of int64."""
+from metastore.spark.records import Numbers, overlapping
+
 Flags = Any
 """A numpy array of bool."""
 
@@ -34,9 +34,7 @@ class Letters:
 
     def __init__(self, buffer: Any) -> None:
         self.data = numpy.frombuffer(buffer, numpy.uint8)
-        count = len(self.data) - WORD + 1
-        # Each begins one byte behind the one before: a view, and no copy.
-        self._words = numpy.ndarray((count,), "<u8", buffer, 0, (1,)) if count > 0 else numpy.zeros(1, "<u8")
+        self._words = overlapping(self.data, "<u8") if len(self.data) >= WORD else numpy.zeros(1, "<u8")
 
     def _words_at(self, positions: Numbers) -> Any:
         return self._words[positions if self._has_all(positions, 1) else numpy.clip(positions, 0, len(self._words) - 1)]
@@ -61,9 +59,9 @@ class Letters:
     def rows(self, positions: Numbers, words: int) -> Any:
         """So many words from each position on, as a matrix of u64."""
         if self._has_all(positions, words):
-            count = len(self.data) - words * WORD + 1
-            # Each row begins one byte behind the one before: they are copied row by row, and not word by word.
-            return numpy.ndarray((count, words), "<u8", self.data, 0, (1, WORD))[positions]
+            # What has no type is copied row by row, and not word by word.
+            found = overlapping(self.data, f"V{words * WORD}")[positions]
+            return found.view("<u8").reshape(-1, words)
         return self._words_at(positions[:, None] + numpy.arange(0, words * WORD, WORD))
 
     def digits(self, ends: Numbers, count: int) -> Digits:

@@ -18,6 +18,7 @@ from txn.audit.views.form import (
     Cells,
     Swift,
     all_true,
+    are_all_true,
     field,
     form_of,
     is_absent_or,
@@ -123,7 +124,7 @@ def _swift_operations(records: Records) -> Swift | None:
             "broker": lambda: field(table, "broker"),
             "term": lambda: field(table, "term"),
         },
-        all_true(
+        are_all_true(
             _is_kind_sound(table, is_ack),
             pc.is_valid(parts),
             pc.equal(field(table, "format"), 1),

@@ -17,7 +17,7 @@ from txn.audit.views.form import (
     Array,
     Cells,
     Swift,
-    all_true,
+    are_all_true,
     field,
     form_of,
     from_ms,
@@ -101,7 +101,7 @@ def _swift_applied(records: Records) -> Swift | None:
             "first_written": lambda: times(times_ms[1]),
             "last_written": lambda: times(times_ms[2]),
         },
-        all_true(
+        are_all_true(
             pc.is_valid(parts),
             pc.equal(field(table, "format"), 1),
             pc.is_valid(field(table, "broker")),
@@ -186,7 +186,7 @@ def _swift_aborted(records: Records) -> Swift | None:
             "last_entry": lambda: last_entry,
             "written": lambda: from_ms(records.modified_ms),
         },
-        all_true(is_ours, pc.equal(field(table, "format"), 1), is_behind),
+        are_all_true(is_ours, pc.equal(field(table, "format"), 1), is_behind),
     )
 
 
