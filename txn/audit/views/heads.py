@@ -28,15 +28,22 @@ _IS_OPERATION[
 """By what a record is about; the last place is for all beyond."""
 
 HEAD_BYTES = layout.HEAD.size
+NUMBERS_BYTES = _HEAD.fields["batch"][1]
+"""Of a head: what is in front of this, is another number in each record."""
 assert _HEAD.itemsize == HEAD_BYTES
 
 
 class Heads:
     """The heads of some records, whether these are sound or not."""
 
-    def __init__(self, letters: Letters, values: Numbers) -> None:
-        self._words = letters.rows(values, HEAD_BYTES // WORD)
-        self._fields = self._words.view(_HEAD).reshape(-1)
+    def __init__(self, words: Any) -> None:
+        self._words = words
+        self._fields = words.view(_HEAD).reshape(-1)
+
+    @classmethod
+    def at(cls, letters: Letters, values: Numbers) -> Heads:
+        """The heads of values."""
+        return cls(letters.rows(values, HEAD_BYTES // WORD))
 
     def _has(self, flag: int) -> Flags:
         found: Flags = self._fields["about"] & (flag << _FLAGS_AT) != 0
@@ -78,27 +85,14 @@ class Heads:
         return self._fields["written"]
 
     @property
-    def texts_bytes(self) -> Numbers:
-        """How long its three texts are together."""
-        fields = self._fields
-        return numpy.add(fields["segment"], fields["subscription"], dtype=numpy.int64) + fields["broker"]
-
-    def text_bytes(self, rows: Numbers) -> list[Numbers]:
-        """How long each text of some records is: segment, subscription, broker."""
-        return [self._fields[name][rows].astype(numpy.int64) for name in ("segment", "subscription", "broker")]
-
-    @property
-    def are_sound(self) -> Flags:
-        """Whether it is as those of operations are."""
+    def are_possible(self) -> Flags:
+        """Whether there can be such numbers."""
         first, last = self.first_entry, self.last_entry
-        return (
-            _IS_OPERATION[numpy.minimum(self._fields["about"], _ABOUT_MAX + 1)]
-            & (self.is_ack | (self._fields["subscription"] == 0))
-            & (self.ledger | first | self.term | self.written_ms >= 0)
-            & ((last == first) | (self._has(layout.SEVERAL) & (last > first)))
-            & (self.written_ms <= TIME_MS_MAX)
-            & (self._fields["batch"] == 0)
-        )
+        is_one = last == first
+        if not is_one.all():
+            is_one |= self._has(layout.SEVERAL) & (last > first)
+        is_number = self.ledger | first | self.term | self.written_ms >= 0
+        return is_one & is_number & (self.written_ms <= TIME_MS_MAX)
 
     @property
     def are_unlike(self) -> Flags:
@@ -107,3 +101,27 @@ class Heads:
         first, second = self._words[:, 0], self._words[:, 1]
         found[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
         return found
+
+    def some(self, rows: Numbers) -> Heads:
+        """Those of some records."""
+        return Heads(self._words[rows])
+
+    # -- what stands before the numbers
+
+    @property
+    def text_bytes(self) -> tuple[Numbers, Numbers, Numbers]:
+        """How long each text is: segment, subscription, broker."""
+        segment, subscription, broker = (
+            self._fields[name].astype(numpy.int64) for name in ("segment", "subscription", "broker")
+        )
+        return segment, subscription, broker
+
+    def are_sound(self, value_bytes: Numbers) -> Flags:
+        """Whether it is an operation's, and as long as it says; its numbers are another question."""
+        segment, subscription, broker = self.text_bytes
+        return (
+            _IS_OPERATION[numpy.minimum(self._fields["about"], _ABOUT_MAX + 1)]
+            & (self.is_ack | (subscription == 0))
+            & (value_bytes == HEAD_BYTES + segment + subscription + broker)
+            & (self._fields["batch"] == 0)
+        )

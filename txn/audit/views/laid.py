@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from metastore.spark.columns import times
 from metastore.spark.records import Numbers, Records, are_new, cut
 from txn.audit.views.form import NUMBER, TEXT, Array, Swift
-from txn.audit.views.heads import HEAD_BYTES, Heads
+from txn.audit.views.heads import HEAD_BYTES, NUMBERS_BYTES, Heads
 from txn.audit.views.ids import ID
 from txn.audit.views.letters import DIGITS_MAX, Flags, Letters
 from txn.model import paths
@@ -38,25 +38,25 @@ class Laid:
         letters = Letters(records.buffer)
         (values, value_bytes), (keys, key_bytes) = records.value_bounds, records.key_bounds
         key_ends = keys + key_bytes
-        self.heads = Heads(letters, values)
+        self.heads = Heads.at(letters, values)
         self._digits = letters.digits(key_ends, DIGITS_MAX)
-        is_sound = (
-            self.heads.are_sound
-            & (self.heads.texts_bytes == value_bytes - HEAD_BYTES)
-            & (key_bytes > _AROUND_ID_BYTES)
-            & self._digits.are_digits
-        )
-        # From the texts on all is the same in a run, up to the number in the key, which stands behind the value.
-        texts = numpy.where(is_sound, values + HEAD_BYTES, values)
-        same = records.cut(texts, (key_ends - DIGITS_MAX - texts) * is_sound)
+        # Behind its numbers all of a record is the same in a run, up to the number in the key, which is its end.
+        ends = numpy.maximum(key_ends - DIGITS_MAX, values)
+        starts = numpy.minimum(values + NUMBERS_BYTES, ends)
+        same = records.cut(starts, ends - starts)
         self._is_new = are_new(same) | self.heads.are_unlike
-        self.runs = numpy.flatnonzero(self._is_new)
+        self._is_new[1:] |= value_bytes[1:] != value_bytes[:-1]
+        self.runs = runs = numpy.flatnonzero(self._is_new)
         """Where each run begins."""
-        runs = self.runs
-        is_sound = is_sound[runs] & letters.has(keys[runs], _KEY_HEAD)
-        is_sound &= letters.has(key_ends[runs] - DIGITS_MAX - len(_KEY_NUMBER), _KEY_NUMBER)
-        self._texts = _Texts(same, runs, self.heads.text_bytes(runs), key_bytes[runs] - _AROUND_ID_BYTES, is_sound)
-        self.is_sound: Flags = self._texts.is_sound[self.run_of]
+        heads = self.heads.some(runs)
+        is_sound = (
+            heads.are_sound(value_bytes[runs])
+            & (key_bytes[runs] > _AROUND_ID_BYTES)
+            & letters.has(keys[runs], _KEY_HEAD)
+            & letters.has(ends[runs] - len(_KEY_NUMBER), _KEY_NUMBER)
+        )
+        self._texts = _Texts(same, runs, heads.text_bytes, key_bytes[runs] - _AROUND_ID_BYTES, is_sound)
+        self.is_sound: Flags = self._texts.is_sound[self.run_of] & self.heads.are_possible & self._digits.are_digits
 
     # -- of each run
 
@@ -126,7 +126,7 @@ class _Texts:
         _, bounds, content = pieces.buffers()
         self._content = pyarrow.py_buffer(b"") if content is None else content
         bounds = numpy.frombuffer(bounds, numpy.int32).astype(numpy.int64)
-        at, ends = bounds[runs], bounds[runs + 1]
+        at, ends = bounds[runs] + (HEAD_BYTES - NUMBERS_BYTES), bounds[runs + 1]
         self._bounds = []
         for lengths in text_bytes:
             self._bounds.append((at, lengths * is_sound))
