@@ -126,7 +126,8 @@ class _Texts:
         _, bounds, content = pieces.buffers()
         self._content = pyarrow.py_buffer(b"") if content is None else content
         bounds = numpy.frombuffer(bounds, numpy.int32).astype(numpy.int64)
-        at, ends = bounds[runs] + (HEAD_BYTES - NUMBERS_BYTES), bounds[runs + 1]
+        ends = bounds[runs + 1]
+        at = numpy.minimum(bounds[runs] + (HEAD_BYTES - NUMBERS_BYTES), ends)
         self._bounds = []
         for lengths in text_bytes:
             self._bounds.append((at, lengths * is_sound))
