@@ -26,6 +26,7 @@ Oxia has no point that could be read, and so is read only by those who say that 
     columns     Arrow columns of records; `records`, records as numpy arrays
     changes     changes of a stream as the columns of a view
     views       how others add their own columns
+    worker      what is done once in each of Spark's processes
     points      `pin`: a point for several reads, and who holds it
     stores      what can be read, and how a point is kept: a directory, our service, others
     errors      what can be wrong

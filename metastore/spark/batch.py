@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 
 import pyarrow
@@ -19,6 +17,7 @@ from metastore.spark.stores.model import Piece, SourceStore
 from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
 from metastore.spark.views import Scope
+from metastore.spark.worker import settle
 
 JOINED_BYTES = 1 << 20
 """Batches that come to as much go to Spark ..."""
@@ -141,10 +140,3 @@ def pieces_of(store: SourceStore, scope: Scope) -> list[Piece]:
     if scope.partition_key is not None:
         shards = [store.shard_of(scope.partition_key)]
     return [Piece(shard, start, end, index) for shard in shards]
-
-
-@lru_cache(maxsize=1)
-def settle() -> None:
-    """Once in each process: Spark collects garbage after every task, and what is there by now will stay."""
-    gc.collect()
-    gc.freeze()

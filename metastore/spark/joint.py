@@ -11,7 +11,7 @@ import numpy
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from metastore.spark.batch import point_of, settle
+from metastore.spark.batch import point_of
 from metastore.spark.columns import Array, batch_of, moments, shards
 from metastore.spark.options import Options
 from metastore.spark.records import Records
@@ -20,6 +20,7 @@ from metastore.spark.stores.model import Piece, Scan, SourceStore
 from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
 from metastore.spark.views import JointView, Kind, Surroundings, levels_below
+from metastore.spark.worker import settle
 
 SHARD = "shard"
 

@@ -19,6 +19,7 @@ from metastore.spark.several import SeveralReader
 from metastore.spark.stores.opening import open_source
 from metastore.spark.streaming import ChangeReader
 from metastore.spark.views import JointView, Scope, Selection, View, Views, any_view_named
+from metastore.spark.worker import settle
 
 NAME = "tidemark"
 
@@ -40,6 +41,7 @@ class TidemarkSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = opts.parse(self.options, opts.BATCH)
         view = _view(options)
+        settle()  # this is a process of Spark's, which plans for others too
         check_names(schema.names, columns_of(view, options.index, options.as_of_ms is not None))
         columns = to_arrow_schema(schema, timezone="UTC")
         if isinstance(view, JointView):

@@ -11,13 +11,13 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from metastore.spark.batch import settle
 from metastore.spark.columns import change_batches
 from metastore.spark.errors import PointGone, WrongOption
 from metastore.spark.options import STARTING_OFFSETS, Options
 from metastore.spark.stores.model import Piece, SourceStore
 from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
+from metastore.spark.worker import settle
 
 Offsets = dict[str, int]
 """By shard, the first offset that is not read yet. Spark keeps them as JSON, so the shards are text."""

@@ -1,4 +1,4 @@
-"""What stands in front of operations that are laid out (`txn.model.layout`): numbers at fixed places, of a whole batch."""
+"""What operations that are laid out (`txn.model.layout`) begin with: numbers at fixed places, of a whole batch."""
 
 from __future__ import annotations
 

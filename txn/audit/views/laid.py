@@ -188,9 +188,3 @@ def laid_operations(records: Records) -> Swift:
     """The columns of a batch."""
     laid = Laid(records)
     return Swift(laid.columns, laid.is_sound)
-
-
-def laid_operations(records: Records) -> Swift:
-    """The columns of a batch."""
-    laid = Laid(records)
-    return Swift(laid.columns, laid.is_sound)
