@@ -28,7 +28,7 @@ _IS_OPERATION[
 """By what a record is about; the last place is for all beyond."""
 
 HEAD_BYTES = layout.HEAD.size
-NUMBERS_BYTES = _HEAD.fields["batch"][1]
+NUMBERS_BYTES = HEAD_BYTES - _HEAD["batch"].itemsize
 """Of a head: what is in front of this, is another number in each record."""
 assert _HEAD.itemsize == HEAD_BYTES
 
