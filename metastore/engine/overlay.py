@@ -186,6 +186,10 @@ class View:
             return [key for key, _ in self._ascend(self._read_keys(table), table, start, stop, limit)]
         return self._trees[table].ascending_keys(self._transaction, start, stop, limit)
 
+    def unchanged_until(self, table: Table, start: bytes, stop: bytes) -> bytes:
+        """The first key of [start, stop) of which the trees do not know all; `stop` if there is none."""
+        return min((keys[0] for _, keys in self._changed(table, start, stop, 1, reverse=False)), default=stop)
+
     def _read_keys(self, table: Table) -> Read:
         """Reads items without their values."""
         tree = self._trees[table]

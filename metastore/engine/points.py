@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from metastore.clock import Clock
 from metastore.engine import limits
 from metastore.engine.change import Table
 from metastore.engine.errors import InvalidRequest, Overloaded, PointReleased
 from metastore.engine.keys import KeyOrder
+from metastore.engine.leaves import Leaves
 from metastore.engine.overlay import View
 from metastore.engine.scan import FIRST_CHUNK_ITEMS
 from metastore.engine.store import Snapshot, Store
@@ -40,6 +42,9 @@ class Page(NamedTuple):
     records: list[bytes]
     lengths: list[int]
     """Of the records: counted once for all who ask."""
+
+
+P = TypeVar("P", Page, Leaves | Page)
 
 
 class _Point:
@@ -87,21 +92,40 @@ class Points:
 
         Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
         """
+
+        def page(following: bytes, size: int) -> tuple[Page, bytes | None]:
+            with self._used(point_id) as snapshot:
+                return self._page(snapshot.view, table, following, high, size)
+
+        return self._in_turns(page, low, high)
+
+    def leaves(self, point_id: int, low: bytes, high: bytes) -> Iterator[Leaves | Page]:
+        """The same of records, as LMDB's leaves hold them wherever they do."""
+
+        def portion(following: bytes, size: int) -> tuple[Leaves | Page, bytes | None]:
+            with self._used(point_id) as snapshot:
+                found = snapshot.leaves(following, high, PAGE_ITEMS)
+                return self._page(snapshot.view, Table.RECORDS, following, high, size) if found is None else found
+
+        return self._in_turns(portion, low, high)
+
+    def _in_turns(
+        self, read: Callable[[bytes, int], tuple[P, bytes | None]], low: bytes, high: bytes
+    ) -> Iterator[P]:
         size, seen = FIRST_CHUNK_ITEMS, self._store.durable.last_version_id
         following: bytes | None = low
         while following is not None and following < high:
-            page, following = self._page(point_id, table, following, high, size)
-            if page.records:
-                yield page
-                size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(page.lengths))))
+            portion, following = read(following, size)
+            if portion.records:
+                yield portion
+                if isinstance(portion, Page):
+                    size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(portion.lengths))))
             before, seen = seen, self._store.durable.last_version_id
             if seen != before:
                 time.sleep(pause_s(seen - before))
 
-    def _page(
-        self, point_id: int, table: Table, low: bytes, high: bytes, size: int
-    ) -> tuple[Page, bytes | None]:
-        """A page, and where the next one begins."""
+    @contextmanager
+    def _used(self, point_id: int) -> Iterator[Snapshot]:
         point = self._points.get(point_id)
         if point is None:
             raise PointReleased(point_id)
@@ -109,11 +133,16 @@ class Points:
             if point.snapshot is None:
                 raise PointReleased(point_id)
             point.used_s = self._clock.monotonic_s()
-            view = point.snapshot.view
-            if table is Table.RECORDS:
-                records, following = view.values(table, low, high, size)
-                return Page([], records, list(map(len, records))), following
-            return self._index_page(view, low, high, size)
+            yield point.snapshot
+
+    def _page(
+        self, view: View, table: Table, low: bytes, high: bytes, size: int
+    ) -> tuple[Page, bytes | None]:
+        """A page, and where the next one begins."""
+        if table is Table.RECORDS:
+            records, following = view.values(table, low, high, size)
+            return Page([], records, list(map(len, records))), following
+        return self._index_page(view, low, high, size)
 
     def _index_page(self, view: View, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
         items = view.ascending(Table.INDEXES, low, high, size)

@@ -21,14 +21,16 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import lmdb
 
 from metastore.engine.change import Table
 from metastore.engine.errors import StoreDamaged
+from metastore.engine.leaves import Leaves, MappedFile
 from metastore.engine.overlay import Generation, View
+from metastore.engine.pages import Root, root_of
 from metastore.engine.tree import Database, Transaction, Tree
 
 FORMAT = 1
@@ -102,6 +104,7 @@ class Store:
                 self.applied = read_applied(transaction, self._meta)
         except lmdb.Error as error:
             raise StoreDamaged(f"{directory}: LMDB cannot open it: {error}") from error
+        self.file = MappedFile(directory, int(self.environment.stat()["psize"]))
         self.active = Generation()
         self.frozen: Generation | None = None
         self.frozen_applied = self.applied
@@ -213,6 +216,23 @@ class Snapshot:
         frozen = [] if store.frozen is None else [store.frozen]
         self.view = View(store.trees, self._transaction, [*frozen, store.active.copy()])
         self.durable = store.durable
+
+    @cached_property
+    def _stored(self) -> tuple[Root, bool] | None:
+        """Where LMDB holds records, and whether some are large; None while keys of records are in several places."""
+        tree = self._store.trees[Table.RECORDS]
+        if not tree.is_plain(self._transaction):
+            return None
+        self._store.file.reach(int(self._store.environment.info()["last_pgno"]) + 1)
+        name = TABLE_NAMES[Table.RECORDS].encode()
+        return root_of(self._transaction, name), self._transaction.stat(tree.short)["overflow_pages"] > 0
+
+    def leaves(self, low: bytes, high: bytes, count: int) -> tuple[Leaves, bytes] | None:
+        """About so many records of a range, as LMDB holds them, and where to go on; None where it does not."""
+        if self._stored is None:
+            return None
+        end = self.view.unchanged_until(Table.RECORDS, low, high)
+        return None if end == low else self._store.file.leaves(self._stored[0], low, end, count, self._stored[1])
 
     def close(self) -> None:
         """Lets LMDB reuse what the snapshot held."""

@@ -1238,10 +1238,13 @@ class BulkScanRequest(_message.Message):
     POINT_FIELD_NUMBER: _builtins.int
     RANGE_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
     shard: _builtins.int
     point: _builtins.int
     rows: _builtins.int
     """About so many records in one message, 1 to 10,000; large ones make a message end earlier."""
+    pages: _builtins.bool
+    """Of keys: whether messages may hold pages instead of records."""
     @_builtins.property
     def range(self) -> Global___BulkRange: ...
     def __init__(
@@ -1251,10 +1254,11 @@ class BulkScanRequest(_message.Message):
         point: _builtins.int = ...,
         range: Global___BulkRange | None = ...,
         rows: _builtins.int = ...,
+        pages: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "range", b"range", "shard", b"shard"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "point", b"point", "range", b"range", "rows", b"rows", "shard", b"shard"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "pages", b"pages", "point", b"point", "range", b"range", "rows", b"rows", "shard", b"shard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
     _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015
@@ -1264,17 +1268,26 @@ Global___BulkScanRequest: _TypeAlias = BulkScanRequest  # noqa: Y015
 
 @_typing.final
 class BulkScanResponse(_message.Message):
+    """Records or pages are always the first thing in a message, so that whoever reads many need not copy them."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     RECORDS_FIELD_NUMBER: _builtins.int
     LENGTHS_FIELD_NUMBER: _builtins.int
     SECONDARY_KEYS_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    TOLD_FIELD_NUMBER: _builtins.int
     records: _builtins.bytes
-    """Records as they are stored (docs/data-layout.md), one behind the other. They are always the first thing in a message,
-    so that whoever reads many need not copy them.
-    """
+    """Records as they are stored (docs/data-layout.md), one behind the other."""
     lengths: _builtins.bytes
-    """The length of each record: 4 bytes, little-endian."""
+    """The length of each record, or page: 4 bytes, little-endian."""
+    pages: _builtins.bytes
+    """Leaves of LMDB as they are (docs/data-layout.md), one behind the other."""
+    skipped: _builtins.int
+    """So many records of the first page come before what is told."""
+    told: _builtins.int
+    """So many records of the pages, from there on, are told."""
     @_builtins.property
     def secondary_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Of an index: by which each record was found."""
@@ -1285,10 +1298,13 @@ class BulkScanResponse(_message.Message):
         records: _builtins.bytes = ...,
         lengths: _builtins.bytes = ...,
         secondary_keys: _abc.Iterable[_builtins.bytes] | None = ...,
+        pages: _builtins.bytes = ...,
+        skipped: _builtins.int = ...,
+        told: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lengths", b"lengths", "records", b"records", "secondary_keys", b"secondary_keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lengths", b"lengths", "pages", b"pages", "records", b"records", "secondary_keys", b"secondary_keys", "skipped", b"skipped", "told", b"told"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

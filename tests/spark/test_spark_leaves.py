@@ -12,13 +12,16 @@ import lmdb
 import numpy
 import pytest
 
+from metastore.engine.leaves import MappedFile
 from metastore.engine.pages import Pages, root_of
 from metastore.engine.tree import Transaction, Tree
 from metastore.spark.records import Records
-from metastore.spark.stores.leaves import Elsewhere, Leaves
+from metastore.spark.stores.leaves import Elsewhere, Found, Leaves, copied
 
 LENGTH = struct.Struct("<I")
 MAP_BYTES = 1 << 30
+CHUNK_PAGES = 16
+"""Of which there are several soon."""
 
 
 @contextmanager
@@ -59,9 +62,37 @@ def found(
         if isinstance(part, Elsewhere):
             items += tree.ascending(transaction, part.low, part.high, 1_000_000)
         else:
-            data = bytes(part.buffer)
-            each = zip(part.key_starts.tolist(), part.starts.tolist(), part.lengths.tolist(), strict=True)
-            items += ((data[key:start], data[start : start + length]) for key, start, length in each)
+            items += items_of(part)
+    return items
+
+
+def items_of(part: Found) -> list[tuple[bytes, bytes]]:
+    data = bytes(part.buffer)
+    each = zip(part.key_starts.tolist(), part.starts.tolist(), part.lengths.tolist(), strict=True)
+    return [(data[key:start], data[start : start + length]) for key, start, length in each]
+
+
+def copies(
+    file: MappedFile, opened: lmdb.Environment, transaction: Transaction, tree: Tree, low: bytes, high: bytes, rows: int
+) -> list[tuple[bytes, bytes]]:
+    """The same, of leaves that were copied."""
+    items: list[tuple[bytes, bytes]] = []
+    file.reach(int(opened.info()["last_pgno"]) + 1)
+    root, has_large = root_of(transaction, b"records"), transaction.stat(tree.short)["overflow_pages"] > 0
+    while low < high:
+        portion = file.leaves(root, low, high, rows, has_large)
+        if portion is None:
+            assert has_large
+            more = tree.ascending(transaction, low, high, rows)
+            items += more
+            low = more[-1][0] + b"\0" if len(more) == rows else high
+        else:
+            leaves, following = portion
+            assert low < following <= high
+            low = following
+            if leaves.records:
+                lengths = numpy.array([len(piece) for piece in leaves.pieces]).reshape(-1, 2).sum(axis=1)
+                items += items_of(copied(b"".join(leaves.pieces), lengths, leaves.skipped, leaves.records))
     return items
 
 
@@ -71,14 +102,17 @@ def test_every_range_is_read_as_lmdb_reads_it(tmp_path: Path, seed: int, longest
     choice = random.Random(seed)
     expected: dict[bytes, bytes] = {}
     with environment(tmp_path) as (opened, tree):
+        page_bytes = int(opened.stat()["psize"])
+        file = MappedFile(tmp_path, page_bytes, CHUNK_PAGES * page_bytes)
         for _ in range(6):
-            with opened.begin() as transaction, Pages(tmp_path, opened.stat()["psize"]) as pages:
+            with opened.begin() as transaction, Pages(tmp_path, page_bytes) as pages:
                 bounds = [b"", *choice.choices(sorted(expected) or [b"x"], k=4), b"1", b"~"]
                 for low in bounds:
                     for high in bounds:
                         wanted = [(key, expected[key]) for key in sorted(expected) if low <= key < high]
                         rows = choice.choice([1, 50, 5000])
                         assert found(pages, transaction, tree, low, high, rows) == wanted
+                        assert copies(file, opened, transaction, tree, low, high, rows) == wanted
             disturb(choice, opened, tree, expected, longest)
 
 

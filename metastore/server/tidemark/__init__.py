@@ -16,5 +16,5 @@ What it refuses. It knows no ranges and no logs: what matches a watch is `metast
 for a client that is away: who comes back says from where to go on.
 
 Start reading at `watch_stream` (one stream), then `turns` (whose turn it is) and `messages` (bytes). `calls` has the
-other methods, `bulk` those that read very much.
+other methods, `bulk` those that read very much, in `portions`.
 """

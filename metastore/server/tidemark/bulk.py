@@ -6,27 +6,22 @@ his turn: a scan goes on only when the message before is on its way.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 import grpc
 
 from metastore.engine.change import Table
 from metastore.engine.cutting import cuts
-from metastore.engine.index_keys import decode_entry
-from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import Range
-from metastore.engine.points import Page
-from metastore.engine.record import varint
 from metastore.engine.scan import open_bounds
 from metastore.log import Frame, LogTrimmed
 from metastore.pb import tidemark_pb2
-from metastore.server import wire
 from metastore.server.calls import OneRequest, StreamedAnswer
 from metastore.server.errors import OWN_DOMAIN, RpcError, invalid
 from metastore.server.host import Host, ShardHost
 from metastore.server.tidemark.messages import decode
 from metastore.server.tidemark.news import encode_writes
+from metastore.server.tidemark.portions import portion_messages, record_messages
 from metastore.watch.effects import effects_of
 from metastore.watch.errors import OffsetTrimmed
 from metastore.watch.matching import matches_of
@@ -85,45 +80,10 @@ class BulkScanCall(StreamedAnswer):
         wanted = _range(request.range)
         low, high = open_bounds(shard.order, wanted)
         table = Table.RECORDS if wanted.index_name is None else Table.INDEXES
+        if table is Table.RECORDS and request.pages:
+            return portion_messages(shard.points.leaves(request.point, low, high), request.rows)
         pages = shard.points.pages(request.point, table, low, high)
-        return _bulk_messages(pages, shard.order if table is Table.INDEXES else None, request.rows)
-
-
-def _bulk_messages(pages: Iterator[Page], index_order: KeyOrder | None, rows: int) -> Iterator[bytes]:
-    """Messages of about so many records, or of so many bytes; one record always fits."""
-    records: list[bytes] = []
-    lengths: list[int] = []
-    keys: list[bytes] = []
-    size = 0
-    for page in _fitting(pages):
-        page_bytes = sum(page.lengths)
-        if records and (len(records) + len(page.records) > rows or size + page_bytes > wire.MESSAGE_BYTES):
-            yield _bulk_message(records, lengths, size, keys)
-            records, lengths, keys, size = [], [], [], 0
-        records += page.records
-        lengths += page.lengths
-        size += page_bytes
-        if index_order is not None:
-            keys += [decode_entry(index_order, encoded).secondary for encoded in page.entries]
-    if records:
-        yield _bulk_message(records, lengths, size, keys)
-
-
-def _fitting(pages: Iterator[Page]) -> Iterator[Page]:
-    """Pages that fit into a message, or have one record."""
-    for page in pages:
-        if sum(page.lengths) <= wire.MESSAGE_BYTES:
-            yield page
-        else:
-            each = zip(page.records, page.lengths, strict=True)
-            yield from (Page(page.entries[at : at + 1], [one], [length]) for at, (one, length) in enumerate(each))
-
-
-def _bulk_message(stored: list[bytes], lengths: list[int], size: int, secondary: list[bytes]) -> bytes:
-    packed = struct.pack(f"<{len(lengths)}I", *lengths)
-    keys = [b"\x1a" + varint(len(key)) + key for key in secondary]
-    # Records are many megabytes a second: they are copied no more than once.
-    return b"".join((b"\n", varint(size), *stored, b"\x12", varint(len(packed)), packed, *keys))
+        return record_messages(pages, shard.order if table is Table.INDEXES else None, request.rows)
 
 
 class ReachCall(OneRequest):

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from metastore.engine.leaves import HEAD_BYTES, PAGE_HEAD_BYTES, PLACE_BYTES
 from metastore.engine.pages import NO_PAGE, Pages, Root
-from metastore.spark.records import Numbers, overlapping
+from metastore.spark.records import Buffer, Numbers, overlapping
 
 Block = Any
 """Pages, as a matrix of bytes."""
@@ -24,9 +25,8 @@ FIRST_PAGES = 64
 PAGES_MAX = 4096
 """16 MiB of them."""
 _WORD = 8
-_HEAD_BYTES = 16
-_LOWER_AT = 6
-"""In halves of words: where a page says how far its nodes' places go."""
+_LOWER_AT, _PLACES_AT = 6, PAGE_HEAD_BYTES // PLACE_BYTES
+"""In steps of two bytes: where a page says how far its nodes' places go, and where these are."""
 _32_BITS = numpy.uint64((1 << 32) - 1)
 _48_BITS = numpy.uint64((1 << 48) - 1)
 _ELSEWHERE = numpy.uint64(1 << 32)
@@ -113,11 +113,11 @@ class Leaves:
 def _places(block: Block) -> Numbers:
     """Where in a block each node is, in the order of the keys."""
     halves = block.view("<u2")
-    counts = (halves[:, _LOWER_AT] - numpy.uint16(_HEAD_BYTES)) // 2
+    counts = (halves[:, _LOWER_AT] - numpy.uint16(PAGE_HEAD_BYTES)) // PLACE_BYTES
     most = int(counts.max(initial=0))
     is_there = numpy.arange(most, dtype=numpy.uint16) < counts[:, None]
     starts = numpy.arange(0, block.size, block.shape[1])
-    found: Numbers = (halves[:, _HEAD_BYTES // 2 : _HEAD_BYTES // 2 + most] + starts[:, None])[is_there]
+    found: Numbers = (halves[:, _PLACES_AT : _PLACES_AT + most] + starts[:, None])[is_there]
     return found
 
 
@@ -131,9 +131,32 @@ def _below(block: Block) -> Numbers:
     return (_words(block, _places(block)) & _48_BITS).astype(numpy.int64)
 
 
+def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> Found:
+    """So many values, behind some others, of leaves that lie one behind the other as `engine.leaves` copies them."""
+    data = numpy.frombuffer(buffer, numpy.uint8)
+    starts = numpy.cumsum(lengths) - lengths
+    halves = overlapping(data, "<u2")
+    lower, upper = halves[starts].astype(numpy.int64), halves[starts + PLACE_BYTES].astype(numpy.int64)
+    counts = (lower - PAGE_HEAD_BYTES) // PLACE_BYTES
+    before = numpy.cumsum(counts) - counts
+    places = starts + HEAD_BYTES - PLACE_BYTES * before
+    every = numpy.arange(int(counts.sum())) * PLACE_BYTES + numpy.repeat(places, counts)
+    # What was between the places and the nodes is left out.
+    nodes = starts + lower - (PAGE_HEAD_BYTES - HEAD_BYTES) - upper
+    every = (halves[every] + numpy.repeat(nodes, counts))[skipped : skipped + told]
+    found, is_elsewhere = _values(data, every)
+    assert not is_elsewhere.any(), "a leaf was copied whose values are on other pages"
+    return Found(data, found, every)
+
+
 def _nodes(block: Block) -> tuple[Numbers, Numbers, Any]:
     """Of leaves: where each node is, where its value is, and whether that is on pages of its own."""
     places = _places(block)
-    words = _words(block, places)
+    return places, *_values(block.reshape(-1), places)
+
+
+def _values(data: Any, nodes: Numbers) -> tuple[Numbers, Any]:
+    """Where the values of nodes are, and whether they are on pages of their own."""
+    words = _words(data, nodes)
     key_bytes = (words >> numpy.uint64(48)).astype(numpy.int64)
-    return places, places + _WORD + key_bytes, words & _ELSEWHERE != 0
+    return nodes + _WORD + key_bytes, words & _ELSEWHERE != 0

@@ -21,6 +21,7 @@ from metastore.providers.wire.store import WireStore
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
+from metastore.spark.stores.leaves import copied
 from metastore.spark.stores.loop import Loop
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, SourceStore
 from metastore.spark.stores.point import Point
@@ -31,7 +32,7 @@ T = TypeVar("T")
 ROWS_MAX = 10_000
 """Records in one message, as the service allows."""
 
-RECORDS_TAG = b"\n"
+RECORDS_TAG, PAGES_TAG = b"\n", b"\""
 
 _KINDS = {number: name.lower() for name, number in pb.ChangeKind.items()}
 
@@ -116,10 +117,14 @@ class ServiceStore(SourceStore):
         if "point" not in point.shards[shard]:
             raise WrongOption("the point is of the directory, and the store is read through its service: pin it there")
         request = pb.BulkScanRequest(
-            shard=shard, point=point.shards[shard]["point"], range=_range(piece), rows=min(rows, ROWS_MAX)
+            shard=shard,
+            point=point.shards[shard]["point"],
+            range=_range(piece),
+            rows=min(rows, ROWS_MAX),
+            pages=piece.index is None,
         )
         is_index = piece.index is not None
-        return self._stream(shard, BULK_SCAN, request, lambda message: [_records(message, shard, is_index)])
+        return self._stream(shard, BULK_SCAN, request, lambda message: [records_told(message, shard, is_index)])
 
     # -- the change log
 
@@ -142,14 +147,17 @@ def _range(piece: Piece) -> pb.BulkRange:
     return pb.BulkRange(start_inclusive=piece.start, end_exclusive=piece.end, index_name=piece.index)
 
 
-def _records(message: bytes, shard: int, is_index: bool) -> Records:
-    # The first field is nearly all of the message: it is read where it is, since to parse it would copy it.
-    assert message[:1] == RECORDS_TAG, "a bulk message begins with its records"
+def records_told(message: bytes, shard: int, is_index: bool) -> Records:
+    """What a bulk message tells. Its first field is nearly all of it: that is read where it is, and not copied."""
+    assert message[:1] in (RECORDS_TAG, PAGES_TAG), "a bulk message begins with its records, or pages"
     size, start = read_varint(message, 1)
     rest = pb.BulkScanResponse.FromString(message[start + size :])
     lengths = numpy.frombuffer(rest.lengths, "<u4").astype(numpy.int64)
-    starts = numpy.cumsum(lengths) - lengths
     buffer = memoryview(message)[start : start + size]
+    if message[:1] == PAGES_TAG:
+        found = copied(buffer, lengths, rest.skipped, rest.told)
+        return records_in(found.buffer, found.starts, shard)
+    starts = numpy.cumsum(lengths) - lengths
     return records_in(buffer, starts, shard, list(rest.secondary_keys) if is_index else None)
 
 

@@ -1,0 +1,125 @@
+"""What a service tells of very many records is what a directory has: as records and as pages, at any point."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metastore.clock import ManualClock
+from metastore.engine.change import Table
+from metastore.engine.operations import PutOptions, WriteBatch
+from metastore.engine.shard import Shard, ShardOptions
+from metastore.engine.store import StoreOptions
+from metastore.server.tidemark.portions import portion_messages, record_messages
+from metastore.spark import pin
+from metastore.spark.stores.model import Piece
+from metastore.spark.stores.opening import open_source
+from metastore.spark.stores.service import PAGES_TAG, RECORDS_TAG, records_told
+from support.fixtures import StartServer
+from support.local_shard import SMALL_LOG
+from support.spark_stores import all_records, fill, remove
+
+HOLD_MS = 5_000
+ROOMY_STORE = StoreOptions(map_bytes=1 << 30, generation_bytes=8 << 10, lag_bytes_max=8 << 20)
+"""It need not grow while points are held."""
+END = b"\xff"
+PLAIN = PutOptions()
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    options = ShardOptions("natural", store=ROOMY_STORE, log=SMALL_LOG)
+    with Shard.open(tmp_path, options, ManualClock()) as opened:
+        yield opened
+
+
+def change(shard: Shard, choice: random.Random, longest: int, key_bytes: int = 0) -> None:
+    """Some puts and deletes, of which LMDB may hold nothing yet."""
+    keys = {b"%0*d" % (key_bytes, choice.randrange(2000)) for _ in range(choice.choice([3, 400]))}
+    batch = [(key, choice.randbytes(choice.randrange(longest)), PLAIN) for key in keys]
+    shard.write(WriteBatch(puts=batch, deletes=[(b"%d" % choice.randrange(2000), None) for _ in range(20)]))
+
+
+def told(messages: Iterator[bytes]) -> list[tuple[bytes, bytes]]:
+    """Keys and values of messages."""
+    found: list[tuple[bytes, bytes]] = []
+    for message in messages:
+        records = records_told(message, 0, is_index=False)
+        assert len(records)
+        found += zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+    return found
+
+
+@pytest.mark.parametrize("longest", [60, 3000])
+@pytest.mark.parametrize("seed", range(3))
+def test_pages_tell_what_records_do(shard: Shard, seed: int, longest: int) -> None:
+    choice = random.Random(seed)
+    seen: set[bytes] = set()
+    for _ in range(12):
+        change(shard, choice, longest)
+        if choice.random() < 0.7:
+            shard.feeder.feed_all()
+            change(shard, choice, longest)
+        point, _ = shard.points.hold(HOLD_MS)
+        change(shard, choice, longest)
+        if choice.random() < 0.5:
+            shard.feeder.feed_all()
+        low, high = sorted([b"%d" % choice.randrange(2000), choice.choice([b"%d" % choice.randrange(2000), END])])
+        for start, end in ((b"", END), (low, high)):
+            rows = choice.choice([1, 100, 5000])
+            by_pages = list(portion_messages(shard.points.leaves(point, start, end), rows))
+            by_records = record_messages(shard.points.pages(point, Table.RECORDS, start, end), None, rows)
+            assert told(iter(by_pages)) == told(by_records)
+            seen |= {message[:1] for message in by_pages}
+        shard.points.release(point)
+    assert seen == {PAGES_TAG, RECORDS_TAG}
+
+
+def test_records_with_long_keys_are_told_as_records(shard: Shard) -> None:
+    choice = random.Random(1)
+    change(shard, choice, 60)
+    change(shard, choice, 60, key_bytes=600)
+    shard.feeder.feed_all()
+    point, _ = shard.points.hold(HOLD_MS)
+    messages = list(portion_messages(shard.points.leaves(point, b"", END), 1000))
+    assert {message[:1] for message in messages} == {RECORDS_TAG}
+    assert told(iter(messages)) == told(record_messages(shard.points.pages(point, Table.RECORDS, b"", END), None, 1000))
+
+
+def test_messages_are_of_about_as_many_records_as_are_wanted(shard: Shard) -> None:
+    shard.write(WriteBatch(puts=[(b"%05d" % number, b"v" * 100, PLAIN) for number in range(5000)]))
+    shard.feeder.feed_all()
+    point, _ = shard.points.hold(HOLD_MS)
+    for rows in (2000, 10_000):
+        messages = list(portion_messages(shard.points.leaves(point, b"", END), rows))
+        counts = [len(records_told(message, 0, is_index=False)) for message in messages]
+        assert sum(counts) == 5000
+        assert max(counts) <= rows
+        assert len(counts) <= 5000 // min(rows, 5000) * 2
+
+
+@pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
+def test_a_service_and_its_directory_say_the_same(start_server: StartServer, sorting: str) -> None:
+    choice = random.Random(7)
+    before = {f"/{number % 7}/{number}": choice.randbytes(choice.choice([10, 200, 3000])) for number in range(3000)}
+    server = start_server(sorting=sorting)
+    service, directory = f"oxia://{server.address}", f"lmdb://{server.data_directory}"
+    fill(service, before)
+    server.terminate()  # by then LMDB has all
+    server.start()
+    with pin(service) as of_service, pin(directory) as of_directory:
+        fill(service, {f"/{number % 7}/{number}": b"new" for number in range(0, 3000, 500)})
+        remove(service, [f"/{number % 7}/{number}" for number in range(1, 3000, 700)])
+        for store, point in ((service, of_service.point), (directory, of_directory.point)):
+            with open_source(store, None) as source:
+                for parts, rows in ((1, 5000), (5, 100)):
+                    assert dict(all_records(source, point, parts, rows)) == before
+    with pin(service) as pinned, open_source(service, None) as source:
+        now = dict(all_records(source, pinned.point, 3))
+        assert len(now) == len(before) - 5
+        assert now["/3/500"] == b"new"
+        (records,) = source.scan(Piece(source.shards[0], b"/3/500", b"/3/500\0"), pinned.point, 10)
+        assert records.keys.to_pylist() == [b"/3/500"]
