@@ -20,5 +20,7 @@ Start reading at `shard` (the door), then `rounds` (group commit), `stage` (requ
 operations do). `store` and `overlay` say what a reader sees, `changelog` what a shard tells of its past, `feeder` how
 LMDB catches up, `change` and `record` what the bytes mean. `keys`, `index_keys` and `tree` make LMDB an ordered map
 of keys of any length. `recovery` is what opening does, `previous` the switch for what watches want to know of the
-past. `read`, `scan`, `sequence`, `sessions` and `notifications` are what their names say.
+past. `points` are states that stay for who reads very much: `cutting` says where a range can be parted, and `leaves`
+takes records as they lie on LMDB's `pages`. `read`, `scan`, `sequence`, `sessions` and `notifications` are what their
+names say.
 """

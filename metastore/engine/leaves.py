@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +24,8 @@ PLACE_BYTES = 2
 HEAD_BYTES = 4
 """In front of the places of a leaf's nodes, when it is copied: how far they go in a page, and where its nodes begin."""
 PAGE_HEAD_BYTES = 16
-COPIED_BYTES_MAX = 1 << 20
-"""In one go, unless a page is larger."""
+COPIED_BYTES_MAX = 256 << 10
+"""Of leaves in one go: a thread that computes for long would hold up the one that answers writers."""
 _HEAD_AT = PAGE_HEAD_BYTES - HEAD_BYTES
 _HEAD = struct.Struct("<HH")
 _NODE = struct.Struct("<HHHH")
@@ -35,27 +36,12 @@ class Leaves(NamedTuple):
 
     pieces: list[bytes]
     """Two of each: head and places, and the nodes."""
+    lengths: list[int]
+    """Of the two together."""
     skipped: int
     """So many records of the first one come before the range."""
     records: int
     """So many from there on are in it."""
-
-
-class _Stretch(NamedTuple):
-    """Leaves below one branch."""
-
-    pages: list[int]
-    end: bytes
-    """Where the next branch begins, or the range ends."""
-    branch: _Nodes | None = None
-    """None where there is but one leaf."""
-    first: int = 0
-    """The node of the first leaf in it."""
-
-    def beginning(self, number: int) -> bytes:
-        """Where a leaf begins; not the first one."""
-        assert self.branch is not None
-        return self.branch.key(self.first + number)
 
 
 class MappedFile:
@@ -67,6 +53,7 @@ class MappedFile:
         self._page_bytes = page_bytes
         self._chunk_bytes = chunk_bytes
         self._chunk_pages = chunk_bytes // page_bytes
+        self._copied_max = max(1, COPIED_BYTES_MAX // page_bytes)
         self._chunks: list[mmap.mmap] = []
 
     def reach(self, pages: int) -> None:
@@ -85,56 +72,64 @@ class MappedFile:
                     mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=start)
                 ]
 
-    def leaves(self, root: Root, low: bytes, high: bytes, count: int, has_large: bool) -> tuple[Leaves, bytes] | None:
-        """About so many records of [low, high), and where to go on; None where the first ones cannot be had so.
+    def leaves(self, root: Root, low: bytes, high: bytes) -> Iterator[Leaves]:
+        """All of [low, high). Of large values, which are on pages of their own, there is nothing but a node that is
+        flagged. Between two of these the state must not be let go."""
+        if root.page == NO_PAGE or low >= high:
+            return
+        is_first = True
+        for pages, has_last in self._below(root.page, root.depth, low, high):
+            for at in range(0, len(pages), self._copied_max):
+                some = pages[at : at + self._copied_max]
+                pieces, lengths, records = self._copied(some)
+                skipped = self._nodes(some[0]).place_of(low) if is_first else 0
+                if has_last and some[-1] == pages[-1]:
+                    last = self._nodes(some[-1])
+                    records -= len(last) - last.place_of(high)
+                if records > skipped:
+                    yield Leaves(pieces, lengths, skipped, records - skipped)
+                is_first = False
 
-        `has_large` says whether there may be values on pages of their own, which no leaf holds.
-        """
-        assert low < high
-        if root.page == NO_PAGE:
-            return Leaves([], 0, 0), high
-        stretch = self._stretch(root, low, high)
+    def _below(
+        self, page: int, height: int, low: bytes | None, high: bytes | None
+    ) -> Iterator[tuple[list[int], bool]]:
+        """The leaves that may have keys of the range, those of one branch at a time, and whether the last one is among
+        them; None where all keys below the page are within that bound."""
+        if height == 1:
+            yield [page], high is not None
+            return
+        nodes = self._nodes(page)
+        first = 0 if low is None else nodes.child_of(low)
+        last = len(nodes) if high is None else nodes.place_of(high, 1)
+        pages = [nodes.below(number) for number in range(first, last)]
+        if height == 2:
+            yield pages, high is not None
+            return
+        for number, each in enumerate(pages, 1):
+            yield from self._below(
+                each, height - 1, low if number == 1 else None, high if number == len(pages) else None
+            )
+
+    def _copied(self, pages: list[int]) -> tuple[list[bytes], list[int], int]:
+        """Leaves, how long they are, and how many records they have."""
         pieces: list[bytes] = []
-        found = taken = 0
-        for page in stretch.pages[: max(1, COPIED_BYTES_MAX // self._page_bytes)]:
-            if found >= count or (has_large and not self._nodes(page).are_whole):
-                break
-            places, nodes = self._copied(page)
-            pieces += (places, nodes)
-            found += (len(places) - HEAD_BYTES) // PLACE_BYTES
-            taken += 1
-        if not taken:
-            return None
-        following = stretch.beginning(taken) if taken < len(stretch.pages) else stretch.end
-        skipped = self._nodes(stretch.pages[0]).place_of(low)
-        if following == high:
-            last = self._nodes(stretch.pages[taken - 1])
-            found -= len(last) - last.place_of(high)
-        return Leaves(pieces, skipped, found - skipped), following
+        lengths: list[int] = []
+        places_bytes = 0
+        size, unpack = self._page_bytes, _HEAD.unpack_from
+        for page in pages:
+            content, start = self._locate(page)
+            lower, upper = unpack(content, start + _HEAD_AT)
+            pieces += (content[start + _HEAD_AT : start + lower], content[start + upper : start + size])
+            lengths.append(lower - _HEAD_AT + size - upper)
+            places_bytes += lower - PAGE_HEAD_BYTES
+        return pieces, lengths, places_bytes // PLACE_BYTES
 
-    def _stretch(self, root: Root, low: bytes, high: bytes) -> _Stretch:
-        """The leaves below the branch that `low` belongs to, as far as they may have keys of the range."""
-        page, end = root.page, high
-        for height in range(root.depth - 1, 0, -1):
-            nodes = self._nodes(page)
-            first = nodes.child_of(low)
-            if height == 1:
-                pages = [nodes.below(number) for number in range(first, nodes.place_of(end, 1))]
-                return _Stretch(pages, end, nodes, first)
-            if first + 1 < len(nodes):
-                end = min(end, nodes.key(first + 1))
-            page = nodes.below(first)
-        return _Stretch([page], end)
-
-    def _copied(self, page: int) -> tuple[bytes, bytes]:
+    def _locate(self, page: int) -> tuple[mmap.mmap, int]:
         chunk, place = divmod(page, self._chunk_pages)
-        content, start = self._chunks[chunk], place * self._page_bytes
-        lower, upper = _HEAD.unpack_from(content, start + _HEAD_AT)
-        return content[start + _HEAD_AT : start + lower], content[start + upper : start + self._page_bytes]
+        return self._chunks[chunk], place * self._page_bytes
 
     def _nodes(self, page: int) -> _Nodes:
-        chunk, place = divmod(page, self._chunk_pages)
-        return _Nodes(self._chunks[chunk], place * self._page_bytes)
+        return _Nodes(*self._locate(page))
 
 
 class _Nodes:
@@ -170,8 +165,3 @@ class _Nodes:
         """The page below a node of a branch."""
         low, high, flags, _ = _NODE.unpack_from(self._content, self._start + self._places[number])
         return int(low | high << 16 | flags << 32)
-
-    @property
-    def are_whole(self) -> bool:
-        """Of a leaf: whether no value is on pages of its own."""
-        return not any(_NODE.unpack_from(self._content, self._start + place)[2] for place in self._places)

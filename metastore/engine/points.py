@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from metastore.clock import Clock
 from metastore.engine import limits
@@ -44,7 +44,22 @@ class Page(NamedTuple):
     """Of the records: counted once for all who ask."""
 
 
-P = TypeVar("P", Page, Leaves | Page)
+class _Turn:
+    """Of a reader, between two of whose turns whoever writes gets his."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = store.durable.last_version_id
+
+    def end(self) -> None:
+        """Stands back for what was written meanwhile."""
+        before, self._seen = self._seen, self._store.durable.last_version_id
+        if self._seen != before:
+            time.sleep(pause_s(self._seen - before))
+
+
+def _next_size(page: Page) -> int:
+    return max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(page.lengths))))
 
 
 class _Point:
@@ -92,37 +107,39 @@ class Points:
 
         Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
         """
-
-        def page(following: bytes, size: int) -> tuple[Page, bytes | None]:
+        size, turn = FIRST_CHUNK_ITEMS, _Turn(self._store)
+        following: bytes | None = low
+        while following is not None and following < high:
             with self._used(point_id) as snapshot:
-                return self._page(snapshot.view, table, following, high, size)
-
-        return self._in_turns(page, low, high)
+                page, following = self._page(snapshot.view, table, following, high, size)
+            if page.records:
+                yield page
+                size = _next_size(page)
+            turn.end()
 
     def leaves(self, point_id: int, low: bytes, high: bytes) -> Iterator[Leaves | Page]:
         """The same of records, as LMDB's leaves hold them wherever they do."""
-
-        def portion(following: bytes, size: int) -> tuple[Leaves | Page, bytes | None]:
-            with self._used(point_id) as snapshot:
-                found = snapshot.leaves(following, high, PAGE_ITEMS)
-                return self._page(snapshot.view, Table.RECORDS, following, high, size) if found is None else found
-
-        return self._in_turns(portion, low, high)
-
-    def _in_turns(
-        self, read: Callable[[bytes, int], tuple[P, bytes | None]], low: bytes, high: bytes
-    ) -> Iterator[P]:
-        size, seen = FIRST_CHUNK_ITEMS, self._store.durable.last_version_id
+        size, turn = FIRST_CHUNK_ITEMS, _Turn(self._store)
         following: bytes | None = low
         while following is not None and following < high:
-            portion, following = read(following, size)
-            if portion.records:
-                yield portion
-                if isinstance(portion, Page):
-                    size = max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(portion.lengths))))
-            before, seen = seen, self._store.durable.last_version_id
-            if seen != before:
-                time.sleep(pause_s(seen - before))
+            with self._used(point_id) as snapshot:
+                end = snapshot.stored_until(following, high)
+                stored = snapshot.leaves(following, end)
+            while (leaves := self._next(point_id, stored)) is not None:
+                yield leaves
+                turn.end()
+            following = end
+            if end < high:
+                with self._used(point_id) as snapshot:
+                    page, following = self._page(snapshot.view, Table.RECORDS, end, high, size)
+                if page.records:
+                    yield page
+                    size = _next_size(page)
+                turn.end()
+
+    def _next(self, point_id: int, stored: Iterator[Leaves]) -> Leaves | None:
+        with self._used(point_id):
+            return next(stored, None)
 
     @contextmanager
     def _used(self, point_id: int) -> Iterator[Snapshot]:

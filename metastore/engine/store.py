@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -218,21 +218,21 @@ class Snapshot:
         self.durable = store.durable
 
     @cached_property
-    def _stored(self) -> tuple[Root, bool] | None:
-        """Where LMDB holds records, and whether some are large; None while keys of records are in several places."""
+    def _stored(self) -> Root | None:
+        """Where LMDB holds records; None while keys of records are in several places."""
         tree = self._store.trees[Table.RECORDS]
         if not tree.is_plain(self._transaction):
             return None
         self._store.file.reach(int(self._store.environment.info()["last_pgno"]) + 1)
-        name = TABLE_NAMES[Table.RECORDS].encode()
-        return root_of(self._transaction, name), self._transaction.stat(tree.short)["overflow_pages"] > 0
+        return root_of(self._transaction, TABLE_NAMES[Table.RECORDS].encode())
 
-    def leaves(self, low: bytes, high: bytes, count: int) -> tuple[Leaves, bytes] | None:
-        """About so many records of a range, as LMDB holds them, and where to go on; None where it does not."""
-        if self._stored is None:
-            return None
-        end = self.view.unchanged_until(Table.RECORDS, low, high)
-        return None if end == low else self._store.file.leaves(self._stored[0], low, end, count, self._stored[1])
+    def stored_until(self, low: bytes, high: bytes) -> bytes:
+        """How far into a range `leaves` has all records of the state."""
+        return low if self._stored is None else self.view.unchanged_until(Table.RECORDS, low, high)
+
+    def leaves(self, low: bytes, high: bytes) -> Iterator[Leaves]:
+        """The records that LMDB holds of a range. They are read while they are asked for."""
+        return iter(()) if self._stored is None else self._store.file.leaves(self._stored, low, high)
 
     def close(self) -> None:
         """Lets LMDB reuse what the snapshot held."""

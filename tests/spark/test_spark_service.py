@@ -10,14 +10,15 @@ import pytest
 
 from metastore.clock import ManualClock
 from metastore.engine.change import Table
-from metastore.engine.operations import PutOptions, WriteBatch
+from metastore.engine.operations import WriteBatch
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.server.tidemark.portions import portion_messages, record_messages
 from metastore.spark import pin
+from metastore.spark.stores.leaves import Elsewhere
 from metastore.spark.stores.model import Piece
 from metastore.spark.stores.opening import open_source
-from metastore.spark.stores.service import PAGES_TAG, RECORDS_TAG, records_told
+from metastore.spark.stores.service import PAGES_TAG, RECORDS_TAG, told
 from support.fixtures import StartServer
 from support.local_shard import SMALL_LOG
 from support.spark_stores import all_records, fill, remove
@@ -26,7 +27,6 @@ HOLD_MS = 5_000
 ROOMY_STORE = StoreOptions(map_bytes=1 << 30, generation_bytes=8 << 10, lag_bytes_max=8 << 20)
 """It need not grow while points are held."""
 END = b"\xff"
-PLAIN = PutOptions()
 
 
 @pytest.fixture
@@ -39,17 +39,32 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
 def change(shard: Shard, choice: random.Random, longest: int, key_bytes: int = 0) -> None:
     """Some puts and deletes, of which LMDB may hold nothing yet."""
     keys = {b"%0*d" % (key_bytes, choice.randrange(2000)) for _ in range(choice.choice([3, 400]))}
-    batch = [(key, choice.randbytes(choice.randrange(longest)), PLAIN) for key in keys]
-    shard.write(WriteBatch(puts=batch, deletes=[(b"%d" % choice.randrange(2000), None) for _ in range(20)]))
+    shard.write(
+        WriteBatch(
+            puts=[(key, choice.randbytes(choice.randrange(longest)), None) for key in keys],
+            deletes=[(b"%d" % choice.randrange(2000), None) for _ in range(20)],
+        )
+    )
 
 
-def told(messages: Iterator[bytes]) -> list[tuple[bytes, bytes]]:
-    """Keys and values of messages."""
+def by_records(shard: Shard, point: int, low: bytes, high: bytes, rows: int = 1000) -> list[bytes]:
+    return list(record_messages(shard.points.pages(point, Table.RECORDS, low, high), None, rows))
+
+
+def by_pages(shard: Shard, point: int, low: bytes, high: bytes, rows: int = 1000) -> list[bytes]:
+    return list(portion_messages(shard.points.leaves(point, low, high), rows))
+
+
+def items(shard: Shard, point: int, messages: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Keys and values of messages; of large values those that are told instead."""
     found: list[tuple[bytes, bytes]] = []
     for message in messages:
-        records = records_told(message, 0, is_index=False)
-        assert len(records)
-        found += zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+        for part in told(message, 0, is_index=False):
+            if isinstance(part, Elsewhere):
+                found += items(shard, point, by_records(shard, point, part.low, part.high))
+            else:
+                assert len(part)
+                found += zip(part.keys.to_pylist(), part.values.to_pylist(), strict=True)
     return found
 
 
@@ -70,10 +85,9 @@ def test_pages_tell_what_records_do(shard: Shard, seed: int, longest: int) -> No
         low, high = sorted([b"%d" % choice.randrange(2000), choice.choice([b"%d" % choice.randrange(2000), END])])
         for start, end in ((b"", END), (low, high)):
             rows = choice.choice([1, 100, 5000])
-            by_pages = list(portion_messages(shard.points.leaves(point, start, end), rows))
-            by_records = record_messages(shard.points.pages(point, Table.RECORDS, start, end), None, rows)
-            assert told(iter(by_pages)) == told(by_records)
-            seen |= {message[:1] for message in by_pages}
+            messages = by_pages(shard, point, start, end, rows)
+            assert items(shard, point, messages) == items(shard, point, by_records(shard, point, start, end, rows))
+            seen |= {message[:1] for message in messages}
         shard.points.release(point)
     assert seen == {PAGES_TAG, RECORDS_TAG}
 
@@ -84,18 +98,17 @@ def test_records_with_long_keys_are_told_as_records(shard: Shard) -> None:
     change(shard, choice, 60, key_bytes=600)
     shard.feeder.feed_all()
     point, _ = shard.points.hold(HOLD_MS)
-    messages = list(portion_messages(shard.points.leaves(point, b"", END), 1000))
+    messages = by_pages(shard, point, b"", END)
     assert {message[:1] for message in messages} == {RECORDS_TAG}
-    assert told(iter(messages)) == told(record_messages(shard.points.pages(point, Table.RECORDS, b"", END), None, 1000))
+    assert messages == by_records(shard, point, b"", END)
 
 
 def test_messages_are_of_about_as_many_records_as_are_wanted(shard: Shard) -> None:
-    shard.write(WriteBatch(puts=[(b"%05d" % number, b"v" * 100, PLAIN) for number in range(5000)]))
+    shard.write(WriteBatch(puts=[(b"%05d" % number, b"v" * 100, None) for number in range(5000)]))
     shard.feeder.feed_all()
     point, _ = shard.points.hold(HOLD_MS)
     for rows in (2000, 10_000):
-        messages = list(portion_messages(shard.points.leaves(point, b"", END), rows))
-        counts = [len(records_told(message, 0, is_index=False)) for message in messages]
+        counts = [len(items(shard, point, [message])) for message in by_pages(shard, point, b"", END, rows)]
         assert sum(counts) == 5000
         assert max(counts) <= rows
         assert len(counts) <= 5000 // min(rows, 5000) * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 
 from metastore.engine.index_keys import decode_entry
 from metastore.engine.keys import KeyOrder
@@ -33,7 +33,7 @@ def _leaf_messages(portions: Iterator[Leaves], rows: int) -> Iterator[bytes]:
     for portion in portions:
         # Only the first leaf of a message may begin before the range, and no portion ends within one that goes on.
         assert not (waiting and portion.skipped)
-        more = sum(map(len, portion.pieces))
+        more = sum(portion.lengths)
         if waiting and (records + portion.records > rows or size + more > wire.MESSAGE_BYTES):
             yield _leaf_message(waiting, size)
             waiting, records, size = [], 0, 0
@@ -45,8 +45,8 @@ def _leaf_messages(portions: Iterator[Leaves], rows: int) -> Iterator[bytes]:
 
 
 def _leaf_message(portions: list[Leaves], size: int) -> bytes:
-    pieces = [piece for portion in portions for piece in portion.pieces]
-    lengths = [len(places) + len(nodes) for places, nodes in zip(pieces[::2], pieces[1::2], strict=True)]
+    pieces = chain.from_iterable(portion.pieces for portion in portions)
+    lengths = list(chain.from_iterable(portion.lengths for portion in portions))
     told = sum(portion.records for portion in portions)
     rest = tidemark_pb2.BulkScanResponse(skipped=portions[0].skipped, told=told).SerializeToString()
     return b"".join((PAGES_TAG, varint(size), *pieces, *_lengths(lengths), rest))

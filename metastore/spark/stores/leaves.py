@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -131,7 +132,7 @@ def _below(block: Block) -> Numbers:
     return (_words(block, _places(block)) & _48_BITS).astype(numpy.int64)
 
 
-def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> Found:
+def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> list[Found | Elsewhere]:
     """So many values, behind some others, of leaves that lie one behind the other as `engine.leaves` copies them."""
     data = numpy.frombuffer(buffer, numpy.uint8)
     starts = numpy.cumsum(lengths) - lengths
@@ -145,8 +146,22 @@ def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> Found:
     nodes = starts + lower - (PAGE_HEAD_BYTES - HEAD_BYTES) - upper
     every = (halves[every] + numpy.repeat(nodes, counts))[skipped : skipped + told]
     found, is_elsewhere = _values(data, every)
-    assert not is_elsewhere.any(), "a leaf was copied whose values are on other pages"
-    return Found(data, found, every)
+    whole = Found(data, found, every)
+    if not is_elsewhere.any():
+        return [whole]
+    leaf = numpy.repeat(numpy.arange(len(counts)), counts)[skipped : skipped + told]
+    return list(_parted(whole, numpy.isin(leaf, leaf[is_elsewhere])))
+
+
+def _parted(whole: Found, is_elsewhere: Any) -> Iterator[Found | Elsewhere]:
+    """What is here, and what is not, in turns."""
+    bounds = numpy.flatnonzero(numpy.diff(is_elsewhere)) + 1
+    for start, end in pairwise([0, *bounds.tolist(), len(is_elsewhere)]):
+        if is_elsewhere[start]:
+            first, last = (bytes(whole.buffer[whole.key_starts[at] : whole.starts[at]]) for at in (start, end - 1))
+            yield Elsewhere(first, last + b"\0")
+        else:
+            yield Found(whole.buffer, whole.starts[start:end], whole.nodes[start:end])
 
 
 def _nodes(block: Block) -> tuple[Numbers, Numbers, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import numpy
 from google.protobuf.message import Message
 
 from metastore.engine.cutting import Cuts
+from metastore.engine.keys import key_order
 from metastore.engine.record import read_varint
 from metastore.interface import StoreUrl
 from metastore.pb import oxia_pb2
@@ -21,7 +23,7 @@ from metastore.providers.wire.store import WireStore
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
-from metastore.spark.stores.leaves import copied
+from metastore.spark.stores.leaves import Elsewhere, copied
 from metastore.spark.stores.loop import Loop
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, SourceStore
 from metastore.spark.stores.point import Point
@@ -116,15 +118,25 @@ class ServiceStore(SourceStore):
         assert shard is not None
         if "point" not in point.shards[shard]:
             raise WrongOption("the point is of the directory, and the store is read through its service: pin it there")
+        for part in self._scanned(piece, shard, point, rows, pages=piece.index is None):
+            if isinstance(part, Records):
+                yield part
+                continue
+            # Large values are not on the pages.
+            decode = key_order(self.key_sorting).decode
+            large = replace(piece, start=decode(part.low), end=decode(part.high))
+            for more in self._scanned(large, shard, point, rows, pages=False):
+                assert isinstance(more, Records), "records were wanted"
+                yield more
+
+    def _scanned(
+        self, piece: Piece, shard: int, point: Point, rows: int, *, pages: bool
+    ) -> Iterator[Records | Elsewhere]:
+        held, is_index = point.shards[shard]["point"], piece.index is not None
         request = pb.BulkScanRequest(
-            shard=shard,
-            point=point.shards[shard]["point"],
-            range=_range(piece),
-            rows=min(rows, ROWS_MAX),
-            pages=piece.index is None,
+            shard=shard, point=held, range=_range(piece), rows=min(rows, ROWS_MAX), pages=pages
         )
-        is_index = piece.index is not None
-        return self._stream(shard, BULK_SCAN, request, lambda message: [records_told(message, shard, is_index)])
+        return self._stream(shard, BULK_SCAN, request, lambda message: told(message, shard, is_index))
 
     # -- the change log
 
@@ -147,7 +159,7 @@ def _range(piece: Piece) -> pb.BulkRange:
     return pb.BulkRange(start_inclusive=piece.start, end_exclusive=piece.end, index_name=piece.index)
 
 
-def records_told(message: bytes, shard: int, is_index: bool) -> Records:
+def told(message: bytes, shard: int, is_index: bool) -> Sequence[Records | Elsewhere]:
     """What a bulk message tells. Its first field is nearly all of it: that is read where it is, and not copied."""
     assert message[:1] in (RECORDS_TAG, PAGES_TAG), "a bulk message begins with its records, or pages"
     size, start = read_varint(message, 1)
@@ -155,10 +167,12 @@ def records_told(message: bytes, shard: int, is_index: bool) -> Records:
     lengths = numpy.frombuffer(rest.lengths, "<u4").astype(numpy.int64)
     buffer = memoryview(message)[start : start + size]
     if message[:1] == PAGES_TAG:
-        found = copied(buffer, lengths, rest.skipped, rest.told)
-        return records_in(found.buffer, found.starts, shard)
+        return [
+            part if isinstance(part, Elsewhere) else records_in(part.buffer, part.starts, shard)
+            for part in copied(buffer, lengths, rest.skipped, rest.told)
+        ]
     starts = numpy.cumsum(lengths) - lengths
-    return records_in(buffer, starts, shard, list(rest.secondary_keys) if is_index else None)
+    return [records_in(buffer, starts, shard, list(rest.secondary_keys) if is_index else None)]
 
 
 def _changes(message: bytes) -> list[list[ChangedRecord]]:
