@@ -25,7 +25,7 @@ HEAD_BYTES = 4
 """In front of the places of a leaf's nodes, when it is copied: how far they go in a page, and where its nodes begin."""
 PAGE_HEAD_BYTES = 16
 COPIED_BYTES_MAX = 256 << 10
-"""Of leaves in one go: a thread that computes for long would hold up the one that answers writers."""
+"""Of leaves in one go, while the state cannot be let go."""
 _HEAD_AT = PAGE_HEAD_BYTES - HEAD_BYTES
 _HEAD = struct.Struct("<HH")
 _NODE = struct.Struct("<HHHH")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -20,18 +19,7 @@ from metastore.engine.scan import FIRST_CHUNK_ITEMS
 from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
-"""What is read in one go: a Python thread that computes for long would hold up the one that answers writers."""
-PAUSE_PER_WRITE_S = 0.00005
-"""Between two goes, for each record that others wrote meanwhile: longer than that takes. Who reads is in
-less of a hurry: whoever writes all he can gets most of what the machine has, and who writes little costs the reader
-little."""
-PAUSE_MAX_S = 0.005
-"""However much is written, reading goes on."""
-
-
-def pause_s(written: int) -> float:
-    """How long who reads stands back when so many records were written since he read last."""
-    return min(PAUSE_MAX_S, written * PAUSE_PER_WRITE_S)
+"""What is read in one go, while the point cannot be let go."""
 
 
 class Page(NamedTuple):
@@ -42,20 +30,6 @@ class Page(NamedTuple):
     records: list[bytes]
     lengths: list[int]
     """Of the records: counted once for all who ask."""
-
-
-class _Turn:
-    """Of a reader, between two of whose turns whoever writes gets his."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._seen = store.durable.last_version_id
-
-    def end(self) -> None:
-        """Stands back for what was written meanwhile."""
-        before, self._seen = self._seen, self._store.durable.last_version_id
-        if self._seen != before:
-            time.sleep(pause_s(self._seen - before))
 
 
 def _next_size(page: Page) -> int:
@@ -103,11 +77,8 @@ class Points:
         return point_id, snapshot.durable.next_offset
 
     def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[Page]:
-        """A range of a table, in order, some records at a time.
-
-        Between two pages whoever writes gets his turn. PointReleased if the point is gone, also in the middle.
-        """
-        size, turn = FIRST_CHUNK_ITEMS, _Turn(self._store)
+        """A range of a table, in order, some records at a time; PointReleased if the point is gone, also meanwhile."""
+        size = FIRST_CHUNK_ITEMS
         following: bytes | None = low
         while following is not None and following < high:
             with self._used(point_id) as snapshot:
@@ -115,11 +86,10 @@ class Points:
             if page.records:
                 yield page
                 size = _next_size(page)
-            turn.end()
 
     def leaves(self, point_id: int, low: bytes, high: bytes) -> Iterator[Leaves | Page]:
         """The same of records, as LMDB's leaves hold them wherever they do."""
-        size, turn = FIRST_CHUNK_ITEMS, _Turn(self._store)
+        size = FIRST_CHUNK_ITEMS
         following: bytes | None = low
         while following is not None and following < high:
             with self._used(point_id) as snapshot:
@@ -127,7 +97,6 @@ class Points:
                 stored = snapshot.leaves(following, end)
             while (leaves := self._next(point_id, stored)) is not None:
                 yield leaves
-                turn.end()
             following = end
             if end < high:
                 with self._used(point_id) as snapshot:
@@ -135,7 +104,6 @@ class Points:
                 if page.records:
                     yield page
                     size = _next_size(page)
-                turn.end()
 
     def _next(self, point_id: int, stored: Iterator[Leaves]) -> Leaves | None:
         with self._used(point_id):

@@ -71,12 +71,13 @@ class OneRequest:
     def on_over(self) -> None:
         """The call has ended."""
 
-    def guarded(self, action: Callable[[], None]) -> None:
+    def guarded(self, action: Callable[[], T]) -> T | None:
         """Does something; an error of it ends the call."""
         try:
-            action()
+            return action()
         except Exception as error:
             self.fail(error)
+            return None
 
     def fail(self, error: BaseException) -> None:
         """Ends the call with an error."""
@@ -157,24 +158,39 @@ class StreamedAnswer(OneRequest):
 
     def handle(self, message: bytes) -> None:
         self._messages = self.messages(message)
-        self._produce()
+        self.produce()
 
     def on_drained(self) -> None:
-        self.guarded(self._produce)
+        self.guarded(self.produce)
 
-    def _produce(self) -> None:
-        while not self.call.is_over and self.call.unsent_count < AHEAD_MESSAGES_MAX:
-            message = next(self._messages, None)
-            if message is None:
-                self.call.finish()
-                return
-            self.produced += 1
-            self.call.send(message)
+    @property
+    def has_room(self) -> bool:
+        """Whether another message may be produced."""
+        return not self.call.is_over and self.call.unsent_count < AHEAD_MESSAGES_MAX
 
-    def on_over(self) -> None:
+    def produce(self) -> None:
+        """Produces as much as there is room for."""
+        while self.has_room and self.produce_one():
+            pass
+
+    def produce_one(self) -> bool:
+        """Sends the next message; whether there was one. At the end the call is finished."""
+        message = next(self._messages, None)
+        if message is None:
+            self.call.finish()
+            return False
+        self.produced += 1
+        self.call.send(message)
+        return True
+
+    def stop(self) -> None:
+        """Produces nothing more."""
         close = getattr(self._messages, "close", None)
         if close is not None:
             close()
+
+    def on_over(self) -> None:
+        self.stop()
 
 
 class ReadCall(StreamedAnswer):
@@ -207,7 +223,7 @@ class ReadCall(StreamedAnswer):
         self._on_streaming(self)
         self.call.send(first)
         self.call.send(second)
-        self._produce()
+        self.produce()
 
 
 def _step_by_step(gets: list[T], answer: Callable[[list[T]], list[bytes]]) -> Iterator[bytes]:

@@ -80,8 +80,10 @@ class Host:
         """Of the data directory."""
         self.retention_ms = retention_ms
         """How long changes are kept at least."""
-        self.turns = Turns()
+        self.turns = Turns("watch-turns")
         """Of the streams of watches."""
+        self.bulk_turns = Turns("bulk-turns")
+        """Of the answers that are very long."""
 
     def namespace(self, name: bytes) -> Namespace:
         """A namespace by the name that a client gives; an empty one means the default."""

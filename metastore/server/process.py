@@ -144,6 +144,7 @@ class ServerProcess:
             self._config.retention_ms,
         )
         undo.callback(host.turns.close)
+        undo.callback(host.bulk_turns.close)
         hosts = tuple(shards.values())
         health = HealthService(lambda: all(each.shard.rounds.failure is None for each in hosts))
         services = (*SERVICE_NAMES, OWN_SERVICE_NAME, "grpc.health.v1.Health")

@@ -1,7 +1,7 @@
 """The calls by which others read very much: points, cuts, bulk scans, the change log from an offset to an offset.
 
-They share the interpreter with the writes. So what they do in one go is small, and between two goes whoever waits gets
-his turn: a scan goes on only when the message before is on its way.
+They share the interpreter with the writes. So one thread produces all that is long, message by message, and goes on with
+a scan only when the message before is on its way: whoever takes calls in waits for none of it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,27 @@ class CutRangeCall(OneRequest):
         self.call.reply(tidemark_pb2.CutRangeResponse(keys=found.keys, entries=found.entries).SerializeToString())
 
 
-class BulkScanCall(StreamedAnswer):
+class BulkAnswer(StreamedAnswer):
+    """An answer that is very long. It is produced by one thread for all of them, a message each in turn: the threads
+    that take in calls have writes to see to."""
+
+    def produce(self) -> None:
+        self.host.bulk_turns.ask(self)
+
+    def take_turn(self) -> bool:
+        """Produces a message; whether there is room for another."""
+        return bool(self.guarded(self._take))
+
+    def _take(self) -> bool:
+        if self.call.is_over:
+            self.stop()
+        return self.has_room and self.produce_one() and self.has_room
+
+    def on_over(self) -> None:
+        self.host.bulk_turns.ask(self)  # which may be at it
+
+
+class BulkScanCall(BulkAnswer):
     """BulkScan: a range at a point."""
 
     def messages(self, message: bytes) -> Iterator[bytes]:
@@ -108,7 +128,7 @@ class ReachCall(OneRequest):
         self.call.reply(response.SerializeToString())
 
 
-class ChangesCall(StreamedAnswer):
+class ChangesCall(BulkAnswer):
     """Changes: the change log of a range from an offset to an offset."""
 
     def messages(self, message: bytes) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
-"""Turns: one thread that serves all streams of watches, a portion each, as long as there is something to say.
+"""Turns: one thread that serves all streams of a kind, a portion each, as long as there is something to say.
 
-News are found by whoever drives a shard's round, and he has other things to do than to feed ten thousand watches: he
-asks for a turn, which costs a lock. All else of a stream happens in its turns, by one thread, and so needs no lock.
+Who takes calls in, or drives a shard's round, has other things to do than to feed ten thousand watches, or to read
+millions of records: he asks for a turn, which costs a lock. All else of a stream happens in its turns, by one thread,
+and so needs no lock; and what computes for long has as much of the interpreter as one thread gets, however much it is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Taker(Protocol):
 class Turns:
     """The thread, which begins with the first who asks, and the queue of those who wait, each once."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._change = threading.Condition()
         self._waiting: dict[Taker, None] = {}  # a set that keeps its order
         self._thread: threading.Thread | None = None
@@ -33,7 +35,7 @@ class Turns:
                 return
             self._waiting[taker] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="watch-turns", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             self._change.notify()
 

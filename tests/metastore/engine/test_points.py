@@ -14,7 +14,6 @@ from metastore.engine.change import Table
 from metastore.engine.cutting import cuts
 from metastore.engine.errors import InvalidRequest, Overloaded, PointReleased
 from metastore.engine.operations import PutOptions, Range, WriteBatch
-from metastore.engine.points import PAUSE_MAX_S, pause_s
 from metastore.engine.record import key_of
 from metastore.engine.shard import Shard, ShardOptions
 from support.local_shard import SMALL_LOG, SMALL_STORE
@@ -109,9 +108,3 @@ def test_cuts_part_a_range_about_evenly(shard: Shard) -> None:
     found, entries = cuts(environment, order, Range(b"", b"", b"by"), 4)
     assert found in ([], [b"one"])
     assert 4000 < entries < 6000
-
-
-def test_a_reader_stands_back_for_writers_but_not_for_ever() -> None:
-    assert pause_s(0) == 0
-    assert 0 < pause_s(1) < pause_s(2) < PAUSE_MAX_S
-    assert pause_s(1_000_000) == PAUSE_MAX_S

@@ -54,7 +54,7 @@ class Gate:
 
 
 def test_those_who_want_more_take_turns_with_the_others() -> None:
-    turns, gate = Turns(), Gate()
+    turns, gate = Turns("turns"), Gate()
     taken: list[str] = []
     takers = [Taker("a", 3, taken), Taker("b", 1, taken), Taker("c", 2, taken)]
     turns.ask(gate)
@@ -68,7 +68,7 @@ def test_those_who_want_more_take_turns_with_the_others() -> None:
 
 
 def test_who_asks_in_his_own_turn_gets_another() -> None:
-    turns, taken = Turns(), list[str]()
+    turns, taken = Turns("turns"), list[str]()
 
     class Asking(Taker):
         def take_turn(self) -> bool:
@@ -85,10 +85,10 @@ def test_who_asks_in_his_own_turn_gets_another() -> None:
 
 
 def test_after_the_end_nobody_gets_a_turn() -> None:
-    turns, taken = Turns(), list[str]()
+    turns, taken = Turns("turns"), list[str]()
     turns.close()
     turns.ask(Taker("a", 1, taken))
-    begun, gate = Turns(), Gate()
+    begun, gate = Turns("turns"), Gate()
     begun.ask(gate)
     assert gate.entered.wait(WITHIN_S)
     begun.ask(Taker("b", 1, taken))

@@ -216,6 +216,7 @@ def serving(
             undo.callback(hosts[shard_id].close, 60.0)
         host = Host([namespace], hosts, leaders or {}, IDENTITY, options.retention_ms)
         undo.callback(host.turns.close)
+        undo.callback(host.bulk_turns.close)
         router = Router(host, authenticator or Authenticator(), lambda _, error: errors.append(error), {})
         server = GrpcServer(router, on_error=lambda _, error: errors.append(error))
         port = server.add_port(f"{LOOPBACK}:0")
