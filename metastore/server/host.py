@@ -10,6 +10,7 @@ from metastore.engine.followers import SequenceFollowers
 from metastore.engine.shard import Shard
 from metastore.engine.stage import Stage
 from metastore.server.errors import namespace_not_found, not_leader, shard_missing
+from metastore.server.tidemark.courtesy import Courtesy
 from metastore.server.tidemark.turns import Turns
 from metastore.watch.hub import WatchHub
 
@@ -84,6 +85,7 @@ class Host:
         """Of the streams of watches."""
         self.bulk_turns = Turns("bulk-turns")
         """Of the answers that are very long."""
+        self.courtesy = Courtesy(lambda: sum(each.shard.store.durable.last_version_id for each in shards.values()))
 
     def namespace(self, name: bytes) -> Namespace:
         """A namespace by the name that a client gives; an empty one means the default."""

@@ -1,7 +1,7 @@
 """The calls by which others read very much: points, cuts, bulk scans, the change log from an offset to an offset.
 
-They share the interpreter with the writes. So one thread produces all that is long, message by message, and goes on with
-a scan only when the message before is on its way: whoever takes calls in waits for none of it.
+They share the interpreter with the writes. So one thread produces all that is long, message by message, and goes on
+with a scan only when the message before is on its way: whoever takes calls in waits for none of it. And it stands back.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BulkAnswer(StreamedAnswer):
 
     def take_turn(self) -> bool:
         """Produces a message; whether there is room for another."""
-        return bool(self.guarded(self._take))
+        return bool(self.host.courtesy.after(lambda: self.guarded(self._take)))
 
     def _take(self) -> bool:
         if self.call.is_over:

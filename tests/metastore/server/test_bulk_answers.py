@@ -17,6 +17,7 @@ from metastore.engine.leaves import Leaves
 from metastore.engine.points import Page, Points
 from metastore.pb import tidemark_pb2 as tm
 from metastore.server.router import OWN_SERVICE_NAME as SERVICE
+from metastore.server.tidemark.courtesy import PAUSE_PER_WORK_MAX, Courtesy, pause_s
 from metastore.server.transport.server import POLLERS
 from support.wire import Stream
 
@@ -111,3 +112,26 @@ def test_an_answer_goes_on_as_it_is_read(served: Serving) -> None:
     assert sum(len(message.lengths) // 4 for message in told()) == len(RECORDS)
     served.shard.feeder.feed_all()
     assert sum(message.told for message in told()) == len(RECORDS)
+
+
+def test_readers_stand_back_for_writers_as_long_as_is_fair() -> None:
+    assert pause_s(0, 1.0) == 0
+    assert 0 < pause_s(1, 1.0) < pause_s(2, 1.0) < 0.001
+    assert pause_s(1_000_000, 0.002) == PAUSE_PER_WORK_MAX * 0.002
+
+
+def test_pauses_are_for_what_was_written_since_the_one_before() -> None:
+    now_s, written, slept = 0.0, 7, list[float]()
+
+    def work(seconds: float, writes: int) -> str:
+        nonlocal now_s, written
+        now_s, written = now_s + seconds, written + writes
+        return f"{writes}"
+
+    courtesy = Courtesy(lambda: written, lambda: now_s, slept.append)
+    assert courtesy.after(lambda: work(0.001, 0)) == "0"
+    assert courtesy.after(lambda: work(0.001, 2)) == "2"
+    written += 1_000_000  # in the pause
+    assert courtesy.after(lambda: work(0.003, 0)) == "0"
+    assert courtesy.after(lambda: work(0.001, 0)) == "0"
+    assert slept == pytest.approx([pause_s(2, 1.0), PAUSE_PER_WORK_MAX * 0.003])
