@@ -79,10 +79,10 @@ class Records:
     def _varints(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """The numbers at these positions, and the positions behind them."""
         byte = self._bytes[positions]
-        going_on = numpy.flatnonzero(byte >= 128)
         numbers, positions = byte.astype(numpy.int64), positions + 1
-        if not len(going_on):
+        if byte.max(initial=0) < 128:
             return numbers, positions
+        going_on = numpy.flatnonzero(byte >= 128)
         numbers[going_on] &= 127
         for shift in range(7, 7 * _VARINT_BYTES_MAX, 7):
             if not len(going_on):
