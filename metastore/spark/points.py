@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from types import TracebackType
 from typing import Self
 
-from metastore.spark.errors import PointGone
+from metastore.spark.errors import PointGone, StoreUnreachable
 from metastore.spark.options import HOLD_MS_MAX
 from metastore.spark.stores.opening import open_source
 from metastore.spark.stores.point import Point
 
 HOLD_MS = 600_000
 CLOSE_WITHIN_S = 10.0
+
+logger = logging.getLogger("tidemark.spark")
 
 
 class Pin:
@@ -37,9 +40,13 @@ class Pin:
         if self._holder is not None:
             holder, self._holder = self._holder, None
             holder.communicate(timeout=CLOSE_WITHIN_S)
-        else:
+            return
+        try:
             with open_source(self.store, self._namespace) as source:
                 source.release(self.point)
+        except StoreUnreachable as error:
+            # The point is gone with the service, or when it has not been read for long enough; what was read is sound.
+            logger.warning("the point that was read could not be let go: %s", error)
 
     def __enter__(self) -> Self:
         return self

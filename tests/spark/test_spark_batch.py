@@ -71,6 +71,27 @@ def test_reads_at_one_point_agree_whatever_is_written_meanwhile(spark: SparkSess
     assert "no longer held" in told
 
 
+def test_a_point_whose_service_is_gone_is_let_go_with_a_word(
+    spark: SparkSession, start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start_server()
+    service = f"oxia://{server.address}"
+    fill(service, {"/k": b"v"})
+    with pin(service) as point:
+        assert values(load(spark, service, point=point)) == {"/k": b"v"}
+        server.kill()
+    (line,) = caplog.messages
+    assert f"could not be let go: nobody listens at {server.address}" in line
+
+
+def test_the_error_that_ends_a_read_is_the_one_that_is_told(spark: SparkSession, start_server: StartServer) -> None:
+    server = start_server()
+    service = f"oxia://{server.address}"
+    with pytest.raises(PySparkException, match="nobody listens"), pin(service) as point:
+        server.kill()
+        load(spark, service, point=point).count()
+
+
 def test_all_columns_say_the_same_through_both(spark: SparkSession, service: str, directory: str) -> None:
     through_service, through_directory = load(spark, service), load(spark, directory)
     assert through_service.schema == through_directory.schema
