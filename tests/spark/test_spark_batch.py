@@ -87,9 +87,14 @@ def test_a_point_whose_service_is_gone_is_let_go_with_a_word(
 def test_the_error_that_ends_a_read_is_the_one_that_is_told(spark: SparkSession, start_server: StartServer) -> None:
     server = start_server()
     service = f"oxia://{server.address}"
-    with pytest.raises(PySparkException, match="nobody listens"), pin(service) as point:
-        server.kill()
-        load(spark, service, point=point).count()
+
+    def read() -> None:
+        with pin(service) as point:
+            server.kill()
+            load(spark, service, point=point).count()
+
+    with pytest.raises(PySparkException, match="nobody listens"):
+        read()
 
 
 def test_all_columns_say_the_same_through_both(spark: SparkSession, service: str, directory: str) -> None:
