@@ -67,6 +67,7 @@ CONFTESTS := $(shell find tests -name conftest.py)
 
 lint: $(READY) ## Check style (ruff) and types (mypy, strict)
 	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check --quiet .
 	$(PYTHON) -m mypy --exclude '/conftest\.py$$' $(wildcard metastore txn controller loadtest tests)
 	@for folder in $(dir $(CONFTESTS)); do $(PYTHON) -m mypy $$folder*.py || exit 1; done
 

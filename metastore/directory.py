@@ -190,9 +190,7 @@ def shard_directory(path: Path, shard_id: int) -> Path:
 
 def _checked(namespace: Namespace) -> Namespace:
     """A namespace of the manifest, if it can be one."""
-    config = NamespaceConfig(
-        namespace.name, namespace.shards, namespace.key_sorting, namespace.notifications_enabled
-    )
+    config = NamespaceConfig(namespace.name, namespace.shards, namespace.key_sorting, namespace.notifications_enabled)
     for value, kind in ((config.shards, int), (namespace.first_shard, int), (config.notifications, bool)):
         if type(value) is not kind:
             raise ValueError(f"{value!r} is not of type {kind.__name__}")
@@ -221,6 +219,4 @@ def _same_shape(path: Path, known: Namespace, config: NamespaceConfig) -> Namesp
             "client into a new data directory",
             known,
         )
-    return Namespace(
-        known.name, known.first_shard, known.shards, known.key_sorting, config.notifications
-    )
+    return Namespace(known.name, known.first_shard, known.shards, known.key_sorting, config.notifications)

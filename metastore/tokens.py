@@ -104,9 +104,7 @@ def read_tokens(path: Path) -> dict[bytes, str]:
     return tokens
 
 
-def server_credentials(
-    certificate: Path, key: Path, client_authorities: Path | None
-) -> grpc.ServerCredentials:
+def server_credentials(certificate: Path, key: Path, client_authorities: Path | None) -> grpc.ServerCredentials:
     """TLS, and with `client_authorities` mutual TLS: clients must show a certificate that one of these signed."""
     try:
         pair = (key.read_bytes(), certificate.read_bytes())

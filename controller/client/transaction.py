@@ -1,9 +1,9 @@
 """A transaction as its application holds it: what it did, and what became of it.
 
-    OPEN ── commit ──> COMMITTING ──> COMMITTED
-      │                    └────────> ABORTED, TIMED_OUT, ERROR   (the broker knows better)
-      ├──── abort ───> ABORTING ────> ABORTED
-      └── its time ──> TIMED_OUT
+OPEN ── commit ──> COMMITTING ──> COMMITTED
+  │                    └────────> ABORTED, TIMED_OUT, ERROR   (the broker knows better)
+  ├──── abort ───> ABORTING ────> ABORTED
+  └── its time ──> TIMED_OUT
 """
 
 from __future__ import annotations

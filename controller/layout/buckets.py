@@ -45,6 +45,4 @@ def canonical_hash(bucket: HashRange) -> int:
 
 def spread(buckets: int, consumers: int) -> list[range]:
     """Which buckets each of so many consumers owns, in their order; without buckets enough some own none."""
-    return [
-        range(number * buckets // consumers, (number + 1) * buckets // consumers) for number in range(consumers)
-    ]
+    return [range(number * buckets // consumers, (number + 1) * buckets // consumers) for number in range(consumers)]

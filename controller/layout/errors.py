@@ -1,10 +1,10 @@
 """What layouts refuse: each error names the thing, and what is allowed. Whoever asks again is refused again.
 
-    LayoutError (fatal)
-    ├── InvalidName           not a topic's or a segment's name
-    ├── InvalidRange          not a range of hashes, or one that cannot be divided or joined so
-    ├── SegmentNotFound       there is no such segment, or it was pruned
-    └── SegmentInWrongState   only active segments are split and merged, only sealed ones pruned
+LayoutError (fatal)
+├── InvalidName           not a topic's or a segment's name
+├── InvalidRange          not a range of hashes, or one that cannot be divided or joined so
+├── SegmentNotFound       there is no such segment, or it was pruned
+└── SegmentInWrongState   only active segments are split and merged, only sealed ones pruned
 """
 
 from __future__ import annotations

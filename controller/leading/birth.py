@@ -58,9 +58,7 @@ class Birth:
     async def _written_down(self, operation: Operation) -> Operation:
         """The operation that creates it: this one, or another that is under way and asks for the same."""
         backoff = Backoff(self._pace)
-        put = Put(
-            paths.operation_key(self._topic), operation.encode(), ABSENT, paths.operation_indexes(self._topic)
-        )
+        put = Put(paths.operation_key(self._topic), operation.encode(), ABSENT, paths.operation_indexes(self._topic))
         while True:
             try:
                 other = await self._under_way()

@@ -1,7 +1,7 @@
 """What leading refuses, beside what topics and subscriptions do.
 
-    TopicError
-    └── ProducerBusy (retriable)    somebody else has the exclusive right to produce
+TopicError
+└── ProducerBusy (retriable)    somebody else has the exclusive right to produce
 """
 
 from __future__ import annotations

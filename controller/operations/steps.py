@@ -101,18 +101,7 @@ class Finish:
 
 
 Step = (
-    Children
-    | Decide
-    | Seal
-    | Commit
-    | Unrecord
-    | Data
-    | Reports
-    | Record
-    | Unsubscribe
-    | Cursors
-    | Uncursor
-    | Finish
+    Children | Decide | Seal | Commit | Unrecord | Data | Reports | Record | Unsubscribe | Cursors | Uncursor | Finish
 )
 
 

@@ -1,10 +1,10 @@
 """What can be wrong with subscriptions and their consumers, beside what topics refuse. All are fatal.
 
-    TopicError
-    ├── WrongKind              the subscription is of another kind than asked for
-    ├── LimitReached           a named limit; the message says which
-    ├── MemberReplaced         a consumer of the same name came on another connection
-    └── DamagedSubscription    the record says what no subscription's record says
+TopicError
+├── WrongKind              the subscription is of another kind than asked for
+├── LimitReached           a named limit; the message says which
+├── MemberReplaced         a consumer of the same name came on another connection
+└── DamagedSubscription    the record says what no subscription's record says
 """
 
 from __future__ import annotations

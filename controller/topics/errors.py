@@ -1,12 +1,12 @@
 """What can be wrong with topics, beside what layouts refuse. Each is of a class of txn/model/errors.py as well.
 
-    TopicError
-    ├── TopicNotFound (fatal)           there is no such topic
-    ├── TopicExists (fatal)             there is one already
-    ├── SubscriptionNotFound (fatal)    the topic has no such subscription
-    ├── InvalidTopic (fatal)            a property, a number of segments or a policy that no topic can have
-    ├── OperationUnderWay (retriable)   the layout is being changed; try again when that is done
-    └── NotLeader (retriable)           somebody else leads the topic; it says who
+TopicError
+├── TopicNotFound (fatal)           there is no such topic
+├── TopicExists (fatal)             there is one already
+├── SubscriptionNotFound (fatal)    the topic has no such subscription
+├── InvalidTopic (fatal)            a property, a number of segments or a policy that no topic can have
+├── OperationUnderWay (retriable)   the layout is being changed; try again when that is done
+└── NotLeader (retriable)           somebody else leads the topic; it says who
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be wrong with watches. What the store refuses is told as it is.
 
-    TooManyWatches (retriable)    a named limit of this broker; other brokers may have room
-    WatchesEnded (retriable)      the broker is about to end
+TooManyWatches (retriable)    a named limit of this broker; other brokers may have room
+WatchesEnded (retriable)      the broker is about to end
 """
 
 from __future__ import annotations

@@ -194,9 +194,7 @@ class NamespaceSession:
 class NamespaceWatches:
     """The watches of namespaces of one broker. To be used in `async with`."""
 
-    def __init__(
-        self, store: MetadataStore, pace: Pace, *, sessions_max: int = NAMESPACE_SESSIONS_MAX
-    ) -> None:
+    def __init__(self, store: MetadataStore, pace: Pace, *, sessions_max: int = NAMESPACE_SESSIONS_MAX) -> None:
         self._shared: Shared[NamespaceName, NamespaceFollower] = Shared(
             lambda namespace: NamespaceFollower(store, namespace, pace), sessions_max, "NAMESPACE_SESSIONS_MAX"
         )

@@ -58,9 +58,7 @@ def get(store: BlockingStore, arguments: argparse.Namespace) -> None:
 
 
 def delete(store: BlockingStore, arguments: argparse.Namespace) -> None:
-    was_there = store.delete(
-        arguments.key, expected=arguments.expected_version, partition_key=arguments.partition_key
-    )
+    was_there = store.delete(arguments.key, expected=arguments.expected_version, partition_key=arguments.partition_key)
     if not was_there:
         raise _no_such_key("delete", arguments)
     if arguments.json:

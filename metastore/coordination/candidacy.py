@@ -116,16 +116,12 @@ class Candidacy:
         ):
             await line.wait_turn(place)
             while True:
-                await wait_gone(
-                    self._store, self.role.name, partition_key=self.role.partition_key, pace=keeper.pace
-                )
+                await wait_gone(self._store, self.role.name, partition_key=self.role.partition_key, pace=keeper.pace)
                 own = await self._claim(keeper, session, undo)
                 if own is not None:
                     return own
 
-    async def _claim_if_free(
-        self, keeper: SessionKeeper, session: Session, undo: AsyncExitStack
-    ) -> OwnRecord | None:
+    async def _claim_if_free(self, keeper: SessionKeeper, session: Session, undo: AsyncExitStack) -> OwnRecord | None:
         # Who comes while others wait does not overtake them: a holder that returns at once would always be first.
         if not await Line(keeper, self.role).is_empty():
             return None

@@ -63,9 +63,7 @@ class Election:
             indexes=indexes,
         )
 
-    def lead(
-        self, *, timeout_s: float | None = None, interrupt: bool = True
-    ) -> AbstractAsyncContextManager[Grant]:
+    def lead(self, *, timeout_s: float | None = None, interrupt: bool = True) -> AbstractAsyncContextManager[Grant]:
         """`async with election.lead() as leadership`: waits until elected, leads for the block, resigns.
 
         When leadership is lost the block is cancelled, and Deposed raised in its place; with `interrupt` false the

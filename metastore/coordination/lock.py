@@ -46,9 +46,7 @@ class Lock:
             indexes=indexes,
         )
 
-    def hold(
-        self, *, timeout_s: float | None = None, interrupt: bool = True
-    ) -> AbstractAsyncContextManager[Grant]:
+    def hold(self, *, timeout_s: float | None = None, interrupt: bool = True) -> AbstractAsyncContextManager[Grant]:
         """`async with lock.hold() as grant`: waits for the lock, holds it for the block, releases it.
 
         When the lock is lost the block is cancelled, and Deposed raised in its place; with `interrupt` false the block

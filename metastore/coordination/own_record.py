@@ -112,6 +112,7 @@ async def put_own(
     expected: a store may repeat a put by itself, and fail on the record that it has just put. Where the look finds
     nothing, or cannot be had, the put might still arrive: the session is given up, and SessionLost raised.
     """
+
     async def get() -> Record | None:
         return await keeper.store.get(key, partition_key=partition_key)
 

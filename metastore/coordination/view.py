@@ -60,9 +60,7 @@ class View:
             try:
                 if self._watch is None:
                     self._snapshot = None
-                    self._watch = self._store.watch(
-                        self._range, index=self._index, partition_key=self._partition_key
-                    )
+                    self._watch = self._store.watch(self._range, index=self._index, partition_key=self._partition_key)
                 batch = await anext(self._watch)
             except TokenExpired:
                 await self.close()

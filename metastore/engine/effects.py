@@ -180,9 +180,7 @@ class Effects:
         new_key = None
         if options.sequence_key_deltas:
             if options.partition_key is None:
-                raise InvalidRequest(
-                    f"put to sequence {shown(key)}: sequential key operation requires partition key"
-                )
+                raise InvalidRequest(f"put to sequence {shown(key)}: sequential key operation requires partition key")
             if options.expected_version_id is not None:
                 return _UNEXPECTED
             new_key = next_key(self.view, self._order, key, options.sequence_key_deltas)
@@ -198,9 +196,7 @@ class Effects:
         version = self._store_record(encoded, new_key or key, value, old, options)
         return (0, version, new_key)
 
-    def _store_record(
-        self, encoded: bytes, key: bytes, value: bytes, old: bytes | None, options: PutOptions
-    ) -> bytes:
+    def _store_record(self, encoded: bytes, key: bytes, value: bytes, old: bytes | None, options: PutOptions) -> bytes:
         """Stages a record with everything around it; returns its encoded Version."""
         version_id = options.override_version_id
         if version_id is None:
@@ -212,9 +208,7 @@ class Effects:
         if options.override_modifications_count is not None:
             modifications = options.override_modifications_count
         times = encode_times(created_ms, self.time_ms)
-        version = encode_version(
-            version_id, modifications, times, options.session_id, options.client_identity
-        )
+        version = encode_version(version_id, modifications, times, options.session_id, options.client_identity)
         extras = Extras(options.session_id, options.partition_key, pack_indexes(options.secondary_indexes))
         packed = b"" if extras == NO_EXTRAS else pack_extras(extras)
         if packed or flags:

@@ -1,14 +1,14 @@
 """What the engine refuses, and how: a small tree.
 
-    EngineError
-    ├── InvalidRequest       the request makes no sense; nothing was changed
-    ├── ConditionsFailed     conditions of a transaction do not hold; nothing was changed
-    ├── SessionNotFound      the session does not exist (any more)
-    ├── StoreFull            no space or over the quota; reads and deletes go on
-    ├── Overloaded           too much is waiting; nothing was done, trying again later is safe
-    ├── ShardStopped         the shard is closed, or stopped itself after a failed write to disk
-    ├── StoreInUse           another process has the shard open
-    └── StoreDamaged         the files do not hold what they must; the store does not open
+EngineError
+├── InvalidRequest       the request makes no sense; nothing was changed
+├── ConditionsFailed     conditions of a transaction do not hold; nothing was changed
+├── SessionNotFound      the session does not exist (any more)
+├── StoreFull            no space or over the quota; reads and deletes go on
+├── Overloaded           too much is waiting; nothing was done, trying again later is safe
+├── ShardStopped         the shard is closed, or stopped itself after a failed write to disk
+├── StoreInUse           another process has the shard open
+└── StoreDamaged         the files do not hold what they must; the store does not open
 """
 
 from __future__ import annotations

@@ -90,9 +90,7 @@ class MappedFile:
                     yield Leaves(pieces, lengths, skipped, records - skipped)
                 is_first = False
 
-    def _below(
-        self, page: int, height: int, low: bytes | None, high: bytes | None
-    ) -> Iterator[tuple[list[int], bool]]:
+    def _below(self, page: int, height: int, low: bytes | None, high: bytes | None) -> Iterator[tuple[list[int], bool]]:
         """The leaves that may have keys of the range, those of one branch at a time, and whether the last one is among
         them; None where all keys below the page are within that bound."""
         if height == 1:

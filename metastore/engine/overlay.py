@@ -89,9 +89,7 @@ class View:
 
     __slots__ = ("_generations", "_records", "_transaction", "_trees")
 
-    def __init__(
-        self, trees: Sequence[Tree], transaction: Transaction, generations: Sequence[Generation]
-    ) -> None:
+    def __init__(self, trees: Sequence[Tree], transaction: Transaction, generations: Sequence[Generation]) -> None:
         self._trees = trees
         self._transaction = transaction
         self._generations = generations

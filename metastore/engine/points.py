@@ -120,9 +120,7 @@ class Points:
             point.used_s = self._clock.monotonic_s()
             yield point.snapshot
 
-    def _page(
-        self, view: View, table: Table, low: bytes, high: bytes, size: int
-    ) -> tuple[Page, bytes | None]:
+    def _page(self, view: View, table: Table, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
         """A page, and where the next one begins."""
         if table is Table.RECORDS:
             records, following = view.values(table, low, high, size)

@@ -233,11 +233,7 @@ class Rounds:
 
     def _stage(self, stage: Stage, outcomes: list[Outcome]) -> None:
         """Stages what waits, up to the bounds of a round."""
-        while (
-            self._waiting
-            and len(outcomes) < limits.ROUND_REQUESTS_MAX
-            and stage.size_bytes < limits.ROUND_BYTES_MAX
-        ):
+        while self._waiting and len(outcomes) < limits.ROUND_REQUESTS_MAX and stage.size_bytes < limits.ROUND_BYTES_MAX:
             request = self._waiting.popleft()
             outcome = Outcome(request)
             outcomes.append(outcome)

@@ -80,9 +80,7 @@ class Tree:
             return page
         return list(islice(self._walk_up(transaction, start, stop), limit))
 
-    def ascending_keys(
-        self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
-    ) -> list[bytes]:
+    def ascending_keys(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
         """The keys of `ascending`, without reading the values."""
         cursor = transaction.cursor(self.short)
         keys = cursor.iternext(True, False) if cursor.set_range(start[:HEAD]) else iter(())
@@ -107,9 +105,7 @@ class Tree:
         last = cursor.key() if len(values) == limit else stop
         return (values, last + b"\0") if last < stop else None
 
-    def descending(
-        self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
-    ) -> list[Item]:
+    def descending(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         """Up to `limit` last items of [start, stop), the last one first; fewer only if there are no more."""
         page = list(islice(_read_down(transaction, self.short, start[:HEAD], stop), limit))
         reaches_empty_key = not start and len(page) < limit
@@ -165,9 +161,7 @@ class Tree:
         value = transaction.get(_EMPTY_KEY_NAME, None, self.long)
         return () if value is None else ((b"", value),)
 
-    def _walk(
-        self, transaction: Transaction, read: Reader, start: bytes, stop: bytes | None
-    ) -> Iterator[Item]:
+    def _walk(self, transaction: Transaction, read: Reader, start: bytes, stop: bytes | None) -> Iterator[Item]:
         """All items of [start, stop) but the empty key's. Keys may be of any depth, so no recursion."""
         levels = [_Level(read(transaction, self.short, start[:HEAD], stop), 0, start, stop)]
         heads: list[bytes] = []
@@ -262,9 +256,7 @@ def _read_up(transaction: Transaction, database: Database, low: bytes, high: byt
     return items if high is None else takewhile((high,).__gt__, items)
 
 
-def _read_down(
-    transaction: Transaction, database: Database, low: bytes, high: bytes | None
-) -> Iterator[Item]:
+def _read_down(transaction: Transaction, database: Database, low: bytes, high: bytes | None) -> Iterator[Item]:
     cursor = transaction.cursor(database)
     if high is not None and cursor.set_range(high) and not cursor.prev():
         return iter(())

@@ -21,9 +21,7 @@ def shown(data: bytes) -> str:
 def check_text(what: str, data: bytes) -> None:
     """A key or name: UTF-8, and not too long."""
     if len(data) > limits.KEY_BYTES_MAX:
-        raise InvalidRequest(
-            f"{what} {shown(data)} is longer than the {limits.KEY_BYTES_MAX} bytes that are allowed"
-        )
+        raise InvalidRequest(f"{what} {shown(data)} is longer than the {limits.KEY_BYTES_MAX} bytes that are allowed")
     if not data.isascii():
         try:
             data.decode("utf-8")
@@ -40,8 +38,7 @@ def check_batch(batch: WriteBatch) -> None:
             check_text("key", key)
         if len(value) > limits.VALUE_BYTES_MAX:
             raise InvalidRequest(
-                f"the value of key {shown(key)} has {len(value)} bytes; "
-                f"{limits.VALUE_BYTES_MAX} are allowed"
+                f"the value of key {shown(key)} has {len(value)} bytes; {limits.VALUE_BYTES_MAX} are allowed"
             )
         if options is not None:
             _check_options(key, options)
@@ -51,9 +48,7 @@ def check_batch(batch: WriteBatch) -> None:
         check_text("range start", start)
         check_text("range end", end)
     if size > limits.REQUEST_BYTES_MAX:
-        raise InvalidRequest(
-            f"the write request carries {size} bytes; {limits.REQUEST_BYTES_MAX} are allowed in one"
-        )
+        raise InvalidRequest(f"the write request carries {size} bytes; {limits.REQUEST_BYTES_MAX} are allowed in one")
 
 
 def check_transaction(transaction: Transaction) -> None:

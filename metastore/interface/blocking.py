@@ -107,9 +107,7 @@ class BlockingStore:
     def delete_range(self, range: Range, *, partition_key: str | None = None) -> None:
         self._thread.call(self._store.delete_range(range, partition_key=partition_key))
 
-    def list(
-        self, range: Range = ALL, *, index: str | None = None, partition_key: str | None = None
-    ) -> Iterator[str]:
+    def list(self, range: Range = ALL, *, index: str | None = None, partition_key: str | None = None) -> Iterator[str]:
         return self._iterate(lambda: self._store.list(range, index=index, partition_key=partition_key), PORTION_MAX)
 
     def scan(
@@ -126,13 +124,9 @@ class BlockingStore:
         session: BlockingSession | None = None,
     ) -> tuple[PutResult | None, ...]:
         inner = None if session is None else session.session
-        return self._thread.call(
-            self._store.transact(partition_key, operations, conditions=conditions, session=inner)
-        )
+        return self._thread.call(self._store.transact(partition_key, operations, conditions=conditions, session=inner))
 
-    def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> BlockingSession:
+    def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> BlockingSession:
         session = self._thread.call(self._store.open_session(timeout_ms, identity=identity))
         return BlockingSession(session, self._thread)
 

@@ -144,9 +144,7 @@ def check_transaction(
     size += sum(_check_operation(operation, partition_key, has_session) for operation in operations)
     check_one_for_each_key([operation.key for operation in operations if not is_numbered(operation)])
     if size > TRANSACTION_BYTES_MAX:
-        raise LimitExceeded(
-            f"a transaction of {size} bytes: at most {TRANSACTION_BYTES_MAX} (TRANSACTION_BYTES_MAX)"
-        )
+        raise LimitExceeded(f"a transaction of {size} bytes: at most {TRANSACTION_BYTES_MAX} (TRANSACTION_BYTES_MAX)")
 
 
 def is_numbered(operation: Operation) -> bool:

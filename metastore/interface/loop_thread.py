@@ -23,9 +23,7 @@ class LoopThread:
         self._lock = threading.RLock()  # re-entrant: garbage collection may finish an iterator at any point
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         # A daemon, so that a program that forgets to close its store ends all the same.
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name=THREAD_NAME, daemon=True
-        )
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), name=THREAD_NAME, daemon=True)
         self._thread.start()
         self._loop, self._stopping = started.result()
 

@@ -207,9 +207,7 @@ class MetadataStore(ABC):
     # -- what lasts
 
     @abstractmethod
-    async def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> Session:
+    async def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> Session:
         """A session for ephemeral records, kept alive in the background until it is closed or lost.
 
         A session that is lost stays lost: its records are gone, and their owner has to know. Open another one.

@@ -79,20 +79,12 @@ class Merge(Generic[T]):
 
     def wanted(self) -> list[int]:
         """The sources that must be fed (or ended) before anything more can be handed out."""
-        return [
-            source
-            for source, arrived in enumerate(self._arrived)
-            if not arrived and not self._is_ended[source]
-        ]
+        return [source for source, arrived in enumerate(self._arrived) if not arrived and not self._is_ended[source]]
 
     def take(self) -> list[T]:
         """Everything that can be handed out now, in order; empty at the end."""
         assert not self.wanted()
-        open_ends = [
-            arrived[-1][0]
-            for source, arrived in enumerate(self._arrived)
-            if not self._is_ended[source]
-        ]
+        open_ends = [arrived[-1][0] for source, arrived in enumerate(self._arrived) if not self._is_ended[source]]
         limit = min(open_ends, default=None)
         taken: list[tuple[Place, T]] = []
         for arrived in self._arrived:

@@ -242,9 +242,7 @@ class ScanCall(StreamedAnswer):
         request = parse(self.request_type, message)
         shard = self.host.shard(request.shard if request.HasField("shard") else None)
         index_name = request.secondary_index_name if request.HasField("secondary_index_name") else None
-        wanted = Range(
-            request.start_inclusive, request.end_exclusive, index_name, request.include_internal_keys
-        )
+        wanted = Range(request.start_inclusive, request.end_exclusive, index_name, request.include_internal_keys)
         return self._answers(shard.shard.list_keys(wanted) if self.keys_only else shard.shard.scan(wanted))
 
     def _answers(self, scan: Scan) -> Iterator[bytes]:
@@ -266,5 +264,3 @@ class RangeScanCall(ScanCall):
 
     keys_only = False
     request_type = oxia_pb2.RangeScanRequest
-
-

@@ -70,9 +70,7 @@ class ServerConfig:
 
     def wanted_namespaces(self) -> tuple[NamespaceConfig, ...]:
         """The namespaces to serve."""
-        default = NamespaceConfig(
-            DEFAULT_NAMESPACE, self.shards, self.key_sorting, self.notifications_enabled
-        )
+        default = NamespaceConfig(DEFAULT_NAMESPACE, self.shards, self.key_sorting, self.notifications_enabled)
         return self.namespaces or (default,)
 
     def check(self) -> ServerConfig:
@@ -177,9 +175,7 @@ def _from_file(config: ServerConfig, path: Path) -> ServerConfig:
     tables = table.pop("namespaces", [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         raise ConfigError(f"{path}: namespaces must be tables: write [[namespaces]] above the settings of each")
-    namespaces = tuple(
-        NamespaceConfig(**_typed(f"{path}, [[namespaces]]", each, NamespaceConfig())) for each in tables
-    )
+    namespaces = tuple(NamespaceConfig(**_typed(f"{path}, [[namespaces]]", each, NamespaceConfig())) for each in tables)
     return replace(config, **_typed(str(path), table, config), namespaces=namespaces)
 
 

@@ -62,9 +62,7 @@ def shard_missing() -> RpcError:
 def not_leader(shard: int, leader: str | None) -> RpcError:
     """The shard is not served here; `leader` is where it is, if that is known."""
     hint = {"shard": str(shard), "leader": leader} if leader else None
-    return RpcError(
-        grpc.StatusCode.ABORTED, "oxia: node is not leader", "NODE_IS_NOT_LEADER", metadata=hint
-    )
+    return RpcError(grpc.StatusCode.ABORTED, "oxia: node is not leader", "NODE_IS_NOT_LEADER", metadata=hint)
 
 
 def namespace_not_found() -> RpcError:

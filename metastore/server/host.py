@@ -107,5 +107,3 @@ class Host:
         """The shards of the same namespace in this process, the given one first."""
         others = (each for each in self.shards.values() if each.namespace == shard.namespace)
         return [shard, *(each for each in others if each is not shard)]
-
-

@@ -110,9 +110,7 @@ def report(where: str, error: BaseException) -> None:
 class ServerProcess:
     """A process that serves some shards."""
 
-    def __init__(
-        self, config: ServerConfig, plan: WorkerPlan, faults: Faults, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, config: ServerConfig, plan: WorkerPlan, faults: Faults, clock: Clock | None = None) -> None:
         self._config = config
         self._plan = plan
         self._faults = faults
@@ -182,14 +180,10 @@ class ServerProcess:
             return Authenticator()
         return TokenAuthenticator(self._config.tokens_file, self._clock, report)
 
-    def _serve(
-        self, undo: ExitStack, router: Router, health: HealthService, hosts: tuple[ShardHost, ...]
-    ) -> None:
+    def _serve(self, undo: ExitStack, router: Router, health: HealthService, hosts: tuple[ShardHost, ...]) -> None:
         config, credentials = self._config, None
         if config.tls_cert_file is not None and config.tls_key_file is not None:
-            credentials = server_credentials(
-                config.tls_cert_file, config.tls_key_file, config.tls_client_ca_file
-            )
+            credentials = server_credentials(config.tls_cert_file, config.tls_key_file, config.tls_client_ca_file)
         pollers = min(len(hosts) + 2, POLLERS_MAX)
         server = GrpcServer(router, pollers=pollers, options=GRPC_OPTIONS, on_error=report)
         self.public_port = server.add_port(self._plan.public_addr, credentials)

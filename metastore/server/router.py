@@ -187,5 +187,3 @@ def check_authority(authority: str) -> None:
         raise invalid(f"oxia: invalid authority: {authority!r} has too many colons: host:port is expected")
     if not host:
         raise invalid(f"oxia: invalid authority: {authority!r} has an empty host")
-
-

@@ -46,9 +46,7 @@ def serve_supervised(config_file: Path | None, flags: dict[str, Any], log_json: 
         return error.exit_code
 
 
-def serve(
-    config_file: Path | None, flags: dict[str, Any], log_json: bool, announce: Announce = lambda *_: None
-) -> int:
+def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool, announce: Announce = lambda *_: None) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     set_up_logging(log_json)
     try:

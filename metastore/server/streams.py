@@ -296,5 +296,3 @@ class ShardAssignmentsCall(OpenCall):
 
     def shut_down(self) -> None:
         self.call.finish()
-
-

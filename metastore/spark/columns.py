@@ -195,7 +195,5 @@ def _change_batch(changes: list[ChangedRecord], schema: pyarrow.Schema, shard: i
         "key": lambda: text(pyarrow.array([each.key for each in changes], pyarrow.binary())),
         "shard": lambda: pyarrow.repeat(pyarrow.scalar(shard, pyarrow.int32()), len(changes)),
     }
-    arrays = [
-        columns[name]() if name in columns else _OF_RECORDS[name](records).take(places) for name in schema.names
-    ]
+    arrays = [columns[name]() if name in columns else _OF_RECORDS[name](records).take(places) for name in schema.names]
     return batch_of(arrays, schema)

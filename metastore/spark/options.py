@@ -73,7 +73,9 @@ def parse(given: Mapping[str, str], known: tuple[str, ...]) -> Options:
             raise WrongOption(f"unknown option {name!r}: there are {', '.join(known)}")
         options[by_name[name.lower()]] = value
     if not options.get("store"):
-        raise WrongOption('option "store" is missing: the URL of a store, as oxia://host:6648 or lmdb:///var/lib/tidemark')
+        raise WrongOption(
+            'option "store" is missing: the URL of a store, as oxia://host:6648 or lmdb:///var/lib/tidemark'
+        )
     if options.get("view") is None and (options.get("segment") or options.get("transaction")):
         raise WrongOption('options "segment" and "transaction" need a view: option "view"')
     index = options.get("index")
@@ -110,7 +112,7 @@ def _range(options: Mapping[str, str], index: str | None) -> Range:
     one, start, end = ("key", "keyStart", "keyEnd") if index is None else ("indexKey", "indexStart", "indexEnd")
     for name in _RANGES:
         if name in options and name not in (one, start, end):
-            what = "goes with an index: give option \"index\"" if index is None else "is a key, and an index is read"
+            what = 'goes with an index: give option "index"' if index is None else "is a key, and an index is read"
             raise WrongOption(f'option "{name}" {what}')
     if one not in options:
         return Range(options.get(start, ""), options.get(end, ""))

@@ -77,4 +77,3 @@ def _held(store: str, namespace: str | None) -> tuple[subprocess.Popen[str], Poi
         holder.communicate(timeout=CLOSE_WITHIN_S)
         raise PointGone(f"{store}: the point could not be held: see what the holder said above")
     return holder, Point.parse(line)
-

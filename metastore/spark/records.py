@@ -264,9 +264,7 @@ def records_of(blobs: list[bytes], shard: int, secondary_keys: list[bytes] | Non
     return records_in(b"".join(blobs), numpy.cumsum(lengths) - lengths, shard, secondary_keys)
 
 
-def records_in(
-    buffer: Buffer, starts: Numbers, shard: int, secondary_keys: list[bytes] | None = None
-) -> Records:
+def records_in(buffer: Buffer, starts: Numbers, shard: int, secondary_keys: list[bytes] | None = None) -> Records:
     """Records as the engine stores them, in a buffer where they may lie in any order."""
     data = numpy.frombuffer(buffer, numpy.uint8)
     has_extras = data[starts] != 0

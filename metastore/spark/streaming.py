@@ -136,9 +136,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offset = start.get(shard, 0)
             count = min(-(-(to_offset - offset) // WRITES_PER_PART), self._options.partitions)
             bounds = [offset + number * (to_offset - offset) // max(1, count) for number in range(count + 1)]
-            parts += [
-                ChangePart(self._piece(int(shard)), low, high) for low, high in pairwise(bounds)
-            ]
+            parts += [ChangePart(self._piece(int(shard)), low, high) for low, high in pairwise(bounds)]
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

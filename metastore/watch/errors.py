@@ -1,9 +1,9 @@
 """How a watch ends when it cannot go on, or is refused.
 
-    EngineError
-    ├── OffsetTrimmed            what the watch needs next is no longer in the log
-    │   └── PreviousValuesMissing    it is, but without what the records were before
-    └── TooManyWatches           the shard has WATCHES_MAX watches already
+EngineError
+├── OffsetTrimmed            what the watch needs next is no longer in the log
+│   └── PreviousValuesMissing    it is, but without what the records were before
+└── TooManyWatches           the shard has WATCHES_MAX watches already
 """
 
 from __future__ import annotations

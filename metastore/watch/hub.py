@@ -1,8 +1,8 @@
 """The door: the watches of one shard.
 
-    hub = WatchHub(shard)
-    feed = hub.open(WatchSpec(b"/a/", b"/a//"), wake)
-    for batch in feed.take(events_max=1000): ...
+hub = WatchHub(shard)
+feed = hub.open(WatchSpec(b"/a/", b"/a//"), wake)
+for batch in feed.take(events_max=1000): ...
 """
 
 from __future__ import annotations

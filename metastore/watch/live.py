@@ -124,8 +124,7 @@ class Live:
         if queue.events > limits.FEED_EVENTS_MAX or queue.size_bytes > limits.FEED_BYTES_MAX:
             return False
         return (
-            self._size_bytes <= limits.LIVE_BYTES_MAX
-            or queue.size_bytes * len(self._queues) <= limits.LIVE_BYTES_MAX
+            self._size_bytes <= limits.LIVE_BYTES_MAX or queue.size_bytes * len(self._queues) <= limits.LIVE_BYTES_MAX
         )
 
     def _fall_behind(self, queue: LiveQueue, next_offset: int) -> None:

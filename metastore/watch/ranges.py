@@ -111,9 +111,7 @@ def _insert(node: _Node[Member] | None, new: _Node[Member]) -> _Node[Member]:
     return node
 
 
-def _split(
-    node: _Node[Member] | None, place: tuple[bytes, bytes]
-) -> tuple[_Node[Member] | None, _Node[Member] | None]:
+def _split(node: _Node[Member] | None, place: tuple[bytes, bytes]) -> tuple[_Node[Member] | None, _Node[Member] | None]:
     """The parts of a subtree below and above a place."""
     if node is None:
         return None, None

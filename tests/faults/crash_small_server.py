@@ -1,6 +1,6 @@
 """The server's own command line, with shards so small that they feed, grow, roll and trim all the time.
 
-    python crash_small_server.py metastore ...
+python crash_small_server.py metastore ...
 """
 
 from __future__ import annotations

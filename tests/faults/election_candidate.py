@@ -100,9 +100,7 @@ async def run(url: str, name: str, session_timeout_ms: int) -> None:
     resign = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, resign.set)
     async with await open_store(url) as store:
-        election = Election(
-            store, ROLE, name.encode(), session_timeout_ms=session_timeout_ms, identity=name
-        )
+        election = Election(store, ROLE, name.encode(), session_timeout_ms=session_timeout_ms, identity=name)
         while True:
             resign.clear()
             try:

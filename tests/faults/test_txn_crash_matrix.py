@@ -93,9 +93,7 @@ def run_chain(place: int, is_local: bool, chosen: list[str], seed: int) -> Findi
     choice = random.Random(seed * 1_000 + place)
     lines: list[Line] = []
     with ExitStack() as stack:
-        directory = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="tidemark-txn-", ignore_cleanup_errors=True)
-        )
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidemark-txn-", ignore_cleanup_errors=True))
         if place % CHAINS:
             url = f"lmdb://{directory}/store?shards={choice.choice([1, 4])}"
         else:

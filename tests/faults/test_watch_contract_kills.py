@@ -66,9 +66,7 @@ def test_watchers_of_a_server_that_trims_are_told_what_they_missed() -> None:
     for seed in range(500, 500 + RUNS):
         with SmallServer(1, extra_args=["--notifications-retention-time", f"{RETENTION_MS}ms"]) as server:
             least = {"changes": CHANGES, "expiries": 1}
-            plan = Plan(
-                seed, 1, rounds=130, least=least, retention_ms=RETENTION_MS, may_ask_previous=False
-            )
+            plan = Plan(seed, 1, rounds=130, least=least, retention_ms=RETENTION_MS, may_ask_previous=False)
             counts += asyncio.run(run(server, plan, is_settled=True))
     print(dict(counts))
     assert counts["kills"] == KILLS * RUNS

@@ -80,9 +80,7 @@ class OwnBroker:
         self.name = name
         self.host: Host | None = host
 
-    async def call(
-        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
-    ) -> T:
+    async def call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         return await function(*arguments, **options)
 
 
@@ -235,4 +233,3 @@ class Work:
 
 async def _awaited(work: Any) -> None:
     await work
-

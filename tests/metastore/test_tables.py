@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from metastore.tables import MEASURED_ROWS, Cell, Row, cell_text, moment_text, write_fields, write_rows
 
-CELLS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()
-)
+CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary())
 
 
 def printed(columns: list[str], rows: list[Row], **options: bool) -> str:
@@ -31,9 +29,7 @@ def test_columns_are_aligned_numbers_to_the_right() -> None:
         {"key": "/long/key", "version": 12345678, "ephemeral": None},
     ]
     assert printed(["key", "version", "ephemeral"], rows) == (
-        "KEY         VERSION  EPHEMERAL\n"
-        "/a                7  yes\n"
-        "/long/key  12345678  -\n"
+        "KEY         VERSION  EPHEMERAL\n/a                7  yes\n/long/key  12345678  -\n"
     )
 
 

@@ -62,10 +62,7 @@ def test_every_command_and_option_is_on_the_page_of_the_command_line() -> None:
     assert {"tidemark", "tidemark metastore", "tidemark client put"} <= {parser.prog for parser in parsers}
     missing = [parser.prog for parser in parsers if not is_named(parser.prog, text)]
     missing += [
-        f"{parser.prog} {option}"
-        for parser in parsers
-        for option in long_options(parser)
-        if not is_named(option, text)
+        f"{parser.prog} {option}" for parser in parsers for option in long_options(parser) if not is_named(option, text)
     ]
     assert missing == []
 

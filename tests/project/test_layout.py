@@ -56,9 +56,7 @@ PATTERNS = ignored_patterns()
 
 def is_ignored(path: Path) -> bool:
     at_top = path.parent == ROOT
-    return any(
-        fnmatch(path.name, pattern) or (at_top and pattern == f"/{path.name}") for pattern in PATTERNS
-    )
+    return any(fnmatch(path.name, pattern) or (at_top and pattern == f"/{path.name}") for pattern in PATTERNS)
 
 
 def project_files(folder: Path) -> Iterator[Path]:

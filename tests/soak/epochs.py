@@ -65,7 +65,6 @@ class Epoch:
         has_faults = not self.is_calm and self.use is None
         return WholePlan(LOGS, self.seed, use if self.is_calm else {**use, **STORE_KILLS}, has_faults)
 
-
     @property
     def name(self) -> str:
         return f"epoch-{self.number}-{'calm' if self.is_calm else 'troubled'}"

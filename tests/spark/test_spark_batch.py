@@ -180,7 +180,7 @@ def test_an_ephemeral_record_names_its_session(spark: SparkSession, start_server
     ("options", "told"),
     [
         ({"nothing": "1"}, "unknown option 'nothing': there are store, namespace, key"),
-        ({"partitions": "0"}, 'option "partitions" is \'0\': a number from 1 to'),
+        ({"partitions": "0"}, "option \"partitions\" is '0': a number from 1 to"),
         ({"view": "nothing"}, "view 'nothing' is unknown"),
         ({"segment": "s"}, "need a view"),
         ({"indexStart": "a"}, 'give option "index"'),

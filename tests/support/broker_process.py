@@ -41,9 +41,7 @@ class BrokerProcess:
         assert not self.is_alive, "it runs already"
         environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=environment, cwd=self.directory
-            )
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment, cwd=self.directory)
 
     async def ready(self) -> None:
         """Returns when it serves."""

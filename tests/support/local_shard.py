@@ -83,9 +83,7 @@ class LocalShard:
         """A serialized RangeScanRequest in, serialized RangeScanResponses out."""
         return _refusing(lambda: self._scan(oxia_pb2.RangeScanRequest.FromString(raw), keys_only=False))
 
-    def _scan(
-        self, request: oxia_pb2.ListRequest | oxia_pb2.RangeScanRequest, keys_only: bool
-    ) -> Sequence[bytes]:
+    def _scan(self, request: oxia_pb2.ListRequest | oxia_pb2.RangeScanRequest, keys_only: bool) -> Sequence[bytes]:
         name = request.secondary_index_name if request.HasField("secondary_index_name") else None
         wanted = Range(request.start_inclusive, request.end_exclusive, name, request.include_internal_keys)
         messages: list[bytes] = []

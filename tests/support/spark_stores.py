@@ -17,10 +17,12 @@ def fill(url: str, records: Mapping[str, bytes], index: str | None = None) -> No
     """Puts records, all at once; with an index, their values are their secondary keys."""
 
     async def put_all(store: MetadataStore) -> None:
-        await asyncio.gather(*[
-            store.put(key, value, indexes=[] if index is None else [(index, value.decode())])
-            for key, value in records.items()
-        ])
+        await asyncio.gather(
+            *[
+                store.put(key, value, indexes=[] if index is None else [(index, value.decode())])
+                for key, value in records.items()
+            ]
+        )
 
     _with(url, put_all)
 

@@ -67,9 +67,7 @@ class Rest:
                 missing = sorted(self._book.missing(line))
                 trails = "\n".join(self._book.trail(line, each) for each in missing[:TRAILS_MAX])
                 stats = await self._client.topics.stats(line[0])
-                raise AssertionError(
-                    f"{line}: {len(missing)} are missing, {missing[:20]}; {stats}\n{trails}"
-                ) from None
+                raise AssertionError(f"{line}: {len(missing)} are missing, {missing[:20]}; {stats}\n{trails}") from None
 
     async def _drained(self, line: Line) -> None:
         await self._book.news.until(lambda: not self._book.missing(line))

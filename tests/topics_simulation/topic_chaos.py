@@ -150,9 +150,7 @@ class TopicChaos(Chaos):
 
     def _fall_out(self, broker: TopicBroker, point: str) -> None:
         mine = [
-            each.session_id
-            for each in self._topic_stage.world.data.sessions.values()
-            if each.identity == broker.name
+            each.session_id for each in self._topic_stage.world.data.sessions.values() if each.identity == broker.name
         ]
         self.events.append(f"loses its session at {point}")
         for session_id in mine:

@@ -185,9 +185,7 @@ class StreamMember(DividedMember):
 
     kind = SubscriptionKind.STREAM
 
-    def __init__(
-        self, client: TopicClient, topic: TopicName, subscription: str, name: str, handle: Handle
-    ) -> None:
+    def __init__(self, client: TopicClient, topic: TopicName, subscription: str, name: str, handle: Handle) -> None:
         self._handle = handle
         super().__init__(client, topic, subscription, name)
 
@@ -242,9 +240,7 @@ class CheckpointMember(DividedMember):
 class QueueMember(Member):
     """A consumer of a queue: it reads every segment there is."""
 
-    def __init__(
-        self, client: TopicClient, view: TopicView, subscription: str, handle: Handle
-    ) -> None:
+    def __init__(self, client: TopicClient, view: TopicView, subscription: str, handle: Handle) -> None:
         self._view = view
         self._handle = handle
         super().__init__(client, view.topic, subscription)

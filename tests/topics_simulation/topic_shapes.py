@@ -33,9 +33,7 @@ def judge_shapes(history: TopicHistory, findings: Findings) -> None:
     for (topic, subscription), members in history.notes.rest.members.items():
         if topic in history.last and members:
             told = [
-                each
-                for each in history.notes.rest.told
-                if (each.topic, each.subscription) == (topic, subscription)
+                each for each in history.notes.rest.told if (each.topic, each.subscription) == (topic, subscription)
             ]
             drained = history.notes.rest.drained.get((topic, subscription), frozenset())
             _judge_cover(f"{subscription!r} of {topic}", history.last[topic], drained, told, members, findings)

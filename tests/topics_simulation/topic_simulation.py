@@ -343,4 +343,3 @@ async def simulate_topics(plan: TopicPlan) -> Findings:
     """Runs a plan in a world of its own."""
     async with running(plan.lacks, plan.shards) as world:
         return await TopicSimulation(plan, world).run()
-

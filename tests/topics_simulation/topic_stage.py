@@ -148,9 +148,7 @@ class TopicBroker(SimulatedBroker):
             self.host = self._host
             await together(self.drains.run(), reporter.run(), self.policies.follow(), self._owners.follow())
 
-    async def call(
-        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
-    ) -> T:
+    async def call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         """A client's call; there is none to a broker that was given up, before it is heard again."""
         self._require_alive()
         return await super().call(function, *arguments, **options)

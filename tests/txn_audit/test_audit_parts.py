@@ -86,6 +86,7 @@ def everywhere(names: Any) -> Any:
 ALONE = Surroundings(False, everywhere, ())
 """One shard, read at once."""
 
+
 def ordered(pairs: Sequence[Pair], sorting: str = "hierarchical") -> list[Pair]:
     """As a store keeps them."""
     order = key_order(sorting)

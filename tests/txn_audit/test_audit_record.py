@@ -43,9 +43,7 @@ def server() -> Iterator[ServerProcess]:
         yield process
 
 
-def plant_into(
-    server: ServerProcess, work: Callable[[Planter], Awaitable[None]], as_of_ms: int | None = None
-) -> None:
+def plant_into(server: ServerProcess, work: Callable[[Planter], Awaitable[None]], as_of_ms: int | None = None) -> None:
     """Plants something, seen from a moment, or from now."""
 
     async def run() -> None:

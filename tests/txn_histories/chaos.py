@@ -234,4 +234,3 @@ class Chaos:
             lost.arrive()
         for broker in self._stage.brokers:
             self._heal_broker(broker)
-

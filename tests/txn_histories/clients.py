@@ -39,9 +39,7 @@ class Broker(Protocol):
     host: Host | None
     """None until it has started."""
 
-    async def call(
-        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
-    ) -> T:
+    async def call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         """A client's call."""
 
 

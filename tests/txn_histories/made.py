@@ -70,9 +70,7 @@ class Story:
         invoked, returned = self.tick(), self.tick()
         position = at(entry, ledger) if fate is Fate.DONE and entry is not None else None
         told = None if fate is Fate.UNKNOWN else returned
-        send = Send(
-            message, segment, producer, number, txn, invoked, told, fate, position, is_duplicate, count
-        )
+        send = Send(message, segment, producer, number, txn, invoked, told, fate, position, is_duplicate, count)
         self.history.sends.append(send)
         return send
 
@@ -137,9 +135,7 @@ class Story:
         self.history.sightings.append(sighting)
         return sighting
 
-    def show(
-        self, sighting: Sighting, *messages: str, entry: int | None = None, skipped: tuple[int, ...] = ()
-    ) -> None:
+    def show(self, sighting: Sighting, *messages: str, entry: int | None = None, skipped: tuple[int, ...] = ()) -> None:
         """Each where it was placed, or at another entry."""
         for message in messages:
             place = self._places.get(message, ("", 0))[1] if entry is None else entry

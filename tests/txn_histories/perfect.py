@@ -168,5 +168,3 @@ class Perfect:
 def perfect(seed: int) -> History:
     """The history of a seed, anew at each call."""
     return Perfect(seed).run()
-
-

@@ -182,5 +182,3 @@ async def simulate(plan: Plan) -> Findings:
     """Runs a plan in a world of its own."""
     async with running(plan.lacks, plan.shards) as world:
         return await Simulation(plan, world).run()
-
-

@@ -67,9 +67,7 @@ class SimulatedBroker:
             self.host = host
             await asyncio.Event().wait()
 
-    async def call(
-        self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
-    ) -> T:
+    async def call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         """A client's call, which ends with the broker, and waits with it."""
         await self._thawed.wait()
         self._require_alive()

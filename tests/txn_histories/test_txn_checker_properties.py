@@ -34,9 +34,7 @@ def test_the_histories_are_about_something() -> None:
 
 def final_reader(history: History, segment: str = "s") -> Sighting:
     return next(
-        each
-        for each in history.sightings
-        if each.is_final and each.subscription is None and each.segment == segment
+        each for each in history.sightings if each.is_final and each.subscription is None and each.segment == segment
     )
 
 

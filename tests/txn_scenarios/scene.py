@@ -213,5 +213,3 @@ def play(scenario: Callable[[Scene], Awaitable[None]], shards: int = 1, lacks: t
             assert not findings.violations, report(findings)
 
     asyncio.run(whole())
-
-

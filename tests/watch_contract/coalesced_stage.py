@@ -37,9 +37,7 @@ class CoalescedStage(Stage):
             lens = Lens(scope, ENCODERS[self.plan.sorting])
             last = {key: life[-1] for key, life in lives_on(history, lives, scope).items()}
             versions = {
-                key: held.version.version_id
-                for key, held in last.items()
-                if held is not None and lens.holds(key, held)
+                key: held.version.version_id for key, held in last.items() if held is not None and lens.holds(key, held)
             }
             watcher.aim(partial(self._knows, watcher, versions))
 

@@ -46,9 +46,7 @@ def kind_of(was_in: bool, is_in: bool, before: Held | None, after: Held | None) 
     return ChangeKind.DELETED if after is None else ChangeKind.LEFT
 
 
-def lies_between(
-    first: int, end: int, entries: Sequence[Entry], told: Sequence[Change], lens: Lens
-) -> Iterator[Lied]:
+def lies_between(first: int, end: int, entries: Sequence[Entry], told: Sequence[Change], lens: Lens) -> Iterator[Lied]:
     """What is wrong with the changes told of the offsets from `first` to before `end`."""
     expected = expected_changes(entries, lens)
     places = [(change.offset, change.key) for change in told]

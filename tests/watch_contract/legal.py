@@ -112,9 +112,7 @@ class Shard:
             returned = self.next_tick() if is_answered else None
             known = (answers[place],) if fate is Fate.DONE else ()
             number = len(self.writes)
-            self.writes.append(
-                Write(number, request.client, 0, (operation,), request.invoked, returned, fate, known)
-            )
+            self.writes.append(Write(number, request.client, 0, (operation,), request.invoked, returned, fate, known))
 
     def note_lost(self, client: str, session: str, opened: int) -> None:
         """The session ended, or ends, at a time that nobody knows."""

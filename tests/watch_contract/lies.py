@@ -186,9 +186,7 @@ WAYS = {
     "left for deleted": Way(changed_first(kind=ChangeKind.LEFT), first_is(ChangeKind.DELETED), Lie.WRONG_KIND),
     "entered for created": Way(changed_first(kind=ChangeKind.ENTERED), first_is(ChangeKind.CREATED), Lie.WRONG_KIND),
     "another value": Way(changed_record("record", value=b"other"), stores, Lie.WRONG_RECORD),
-    "a deletion without its record gone": Way(
-        changed_first(record=None), stores, Lie.WRONG_RECORD
-    ),
+    "a deletion without its record gone": Way(changed_first(record=None), stores, Lie.WRONG_RECORD),
     "another previous value": Way(changed_record("previous", value=b"other"), has_previous, Lie.WRONG_PREVIOUS),
     "no previous value": Way(changed_first(previous=None), has_previous, Lie.WRONG_PREVIOUS),
     "another time": Way(changed_first(time_ms=1), anywhere, Lie.WRONG_TIME),

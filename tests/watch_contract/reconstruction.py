@@ -43,9 +43,7 @@ def tellings_of(witness: Sighting, shard: int) -> list[Telling]:
             for change in event.batch.changes:
                 if change.shard == shard and change.offset not in found:
                     of_batch.setdefault(change.offset, []).append(change)
-            found.update(
-                (offset, Telling(event.tick, offset, tuple(changes))) for offset, changes in of_batch.items()
-            )
+            found.update((offset, Telling(event.tick, offset, tuple(changes))) for offset, changes in of_batch.items())
     return [found[offset] for offset in sorted(found)]
 
 

@@ -129,7 +129,10 @@ def history_of(changes: Sequence[Telling]) -> History:
 CREATED, MODIFIED, DELETED = ChangeKind.CREATED, ChangeKind.MODIFIED, ChangeKind.DELETED
 ALLOWED: dict[str, list[Telling]] = {
     "every change": [
-        (CREATED, FIRST, None), (MODIFIED, SECOND, FIRST), (DELETED, None, SECOND), (CREATED, THIRD, None)
+        (CREATED, FIRST, None),
+        (MODIFIED, SECOND, FIRST),
+        (DELETED, None, SECOND),
+        (CREATED, THIRD, None),
     ],
     "only the last": [(CREATED, THIRD, None)],
     "over the removal": [(CREATED, FIRST, None), (MODIFIED, THIRD, FIRST)],

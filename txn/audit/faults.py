@@ -124,9 +124,7 @@ async def _position_beyond_log(planter: Planter) -> Sequence[Expected]:
 
 async def _participant_without_segment(planter: Planter) -> Sequence[Expected]:
     segment = planter.new_segment("gone")
-    txn_id = await planter.put(
-        Subject(planter.open_header(LONG_AGO_MS), [planter.write(segment, LONG_AGO_MS - 1)])
-    )
+    txn_id = await planter.put(Subject(planter.open_header(LONG_AGO_MS), [planter.write(segment, LONG_AGO_MS - 1)]))
     return [Expected("participant-without-segment", str(txn_id), segment)]
 
 

@@ -79,9 +79,7 @@ class Planter:
     What is planted in different realms has nothing in common: neither coordinator nor segments.
     """
 
-    def __init__(
-        self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str], realm: int = 0
-    ) -> None:
+    def __init__(self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str], realm: int = 0) -> None:
         self.realm = realm
         self.store = store
         self.as_of_ms = as_of_ms

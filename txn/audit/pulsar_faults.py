@@ -28,9 +28,7 @@ CLEAN = 4
 class PulsarPlanter:
     """Puts records as brokers of Pulsar do. What is planted in different realms has nothing in common."""
 
-    def __init__(
-        self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str], realm: int = 0
-    ) -> None:
+    def __init__(self, store: MetadataStore, as_of_ms: int, elsewhere: Callable[[str], str], realm: int = 0) -> None:
         self.elsewhere = elsewhere
         """A partition on another shard than this one's."""
         self.realm = realm

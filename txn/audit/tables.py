@@ -322,4 +322,3 @@ class Tables(Reading):
         sums = self._sifted.where("expected IS NOT NULL").select(F.inline("expected"))
         added = [F.sum("entries").alias("entries"), F.bit_xor("hash").alias("hash")]
         return sums.groupBy("state", "segment", "subscription").agg(*added)
-

@@ -106,9 +106,7 @@ class Coordinator:
         """Commits. Returns when that is decided, and also if it was before; else the error is the true outcome."""
         return await self._end(txn_id, TxnState.COMMITTED, Cause.CLIENT, principal)
 
-    async def abort(
-        self, txn_id: TxnId, *, principal: str | None = None, cause: Cause = Cause.CLIENT
-    ) -> Header:
+    async def abort(self, txn_id: TxnId, *, principal: str | None = None, cause: Cause = Cause.CLIENT) -> Header:
         """Aborts. Returns when that is decided, and also if it was before; TxnAlreadyCommitted if it is too late.
 
         An operator may abort what belongs to others.

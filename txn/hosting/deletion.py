@@ -56,9 +56,7 @@ class Deletion:
 
     async def _delete_own_records(self) -> None:
         for path in (paths.cursors_path(self._segment), paths.aborted_path(self._segment)):
-            await self._store.delete_range(
-                paths.below(path, self._store.key_sorting), partition_key=self._segment
-            )
+            await self._store.delete_range(paths.below(path, self._store.key_sorting), partition_key=self._segment)
         for key in (paths.producers_key(self._segment), paths.claim_key(self._segment)):
             await self._store.delete(key, partition_key=self._segment)
 

@@ -1,11 +1,11 @@
 """What hosting refuses, within the tree of txn/model/errors.py.
 
-    SegmentUnavailable (retriable)     nobody serves the segment at the moment, or this broker does not: ask again
-    ├── OwnedElsewhere                     another broker owns it; it says which, and under which term
-    └── NoBrokerServesSegment              its log is in a place that no live broker serves; it names the place
-    NoSuchSegment (fatal)              never created, or deleted
-    SegmentExists (fatal)              created before
-    TooManySubscriptions (fatal)       a named limit
+SegmentUnavailable (retriable)     nobody serves the segment at the moment, or this broker does not: ask again
+├── OwnedElsewhere                     another broker owns it; it says which, and under which term
+└── NoBrokerServesSegment              its log is in a place that no live broker serves; it names the place
+NoSuchSegment (fatal)              never created, or deleted
+SegmentExists (fatal)              created before
+TooManySubscriptions (fatal)       a named limit
 """
 
 from __future__ import annotations

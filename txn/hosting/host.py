@@ -86,9 +86,7 @@ class Host:
         self._measures = measures
         self._bell = Bell()
         self._descriptors = Descriptors(store, self._pace)
-        self.keeper = SessionKeeper(
-            store, timeout_ms=self.options.session_timeout_ms, identity=broker, pace=self._pace
-        )
+        self.keeper = SessionKeeper(store, timeout_ms=self.options.session_timeout_ms, identity=broker, pace=self._pace)
         """The broker's one session: whatever else it is to hold may hang on it as well."""
         self._chart = SegmentChart(store, self._pace, self._bell)
         headers = OpenHeaders(store, self._pace)

@@ -176,9 +176,7 @@ class Segment:
             raise SubscriptionDeleted(f"{self.name!r} has no subscription {name!r}: it was deleted, or never created")
         return found
 
-    async def subscribe(
-        self, name: str, start: Position | InitialPosition = InitialPosition.LATEST
-    ) -> Subscription:
+    async def subscribe(self, name: str, start: Position | InitialPosition = InitialPosition.LATEST) -> Subscription:
         """The subscription of that name; if there is none it is created, and begins there."""
         self.check()
         async with self._changing:

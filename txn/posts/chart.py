@@ -116,9 +116,7 @@ class Chart(ABC):
 
     async def follow(self) -> None:
         """Follows the store until cancelled."""
-        brokers = View(
-            self._store, paths.below(GROUP, self._store.key_sorting), partition_key=GROUP, pace=self._pace
-        )
+        brokers = View(self._store, paths.below(GROUP, self._store.key_sorting), partition_key=GROUP, pace=self._pace)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow(self._post_view(), self._take_post))
             tasks.create_task(self._follow(self._owner_view(), self._take_owner))

@@ -1,19 +1,19 @@
 """What segments refuse, within the tree of txn/model/errors.py.
 
-    SegmentUnavailable (retriable)  the segment has no owner here that could serve it; ask again, maybe elsewhere
-    ├── Fenced                          a later owner has taken the log over: this one stops for good
-    ├── LogInUse                        another process has the log open
-    └── LogStopped                      closed, or in doubt about what is durable: only opening it again tells
-    SegmentFull (retriable)         no space; nothing was changed
-    SegmentBusy (retriable)         a named limit on what waits; it passes
-    CursorTooLarge (retriable)      too many holes between the acknowledged entries; it passes as older ones are
-                                    acknowledged
-    SegmentSealed (fatal)           the segment takes no more entries: its successors do
-    ProducerFenced (fatal)          somebody else has the exclusive right to produce
-    GroupTooLarge (fatal)           a named limit on what is appended at once
-    EntriesTrimmed (fatal)          the entries asked for are no longer kept; it says which is the oldest
-    InvalidAck (fatal)              an acknowledgement that fits no entry
-    RecordDamaged (fatal)           something stored is not as it was written
+SegmentUnavailable (retriable)  the segment has no owner here that could serve it; ask again, maybe elsewhere
+├── Fenced                          a later owner has taken the log over: this one stops for good
+├── LogInUse                        another process has the log open
+└── LogStopped                      closed, or in doubt about what is durable: only opening it again tells
+SegmentFull (retriable)         no space; nothing was changed
+SegmentBusy (retriable)         a named limit on what waits; it passes
+CursorTooLarge (retriable)      too many holes between the acknowledged entries; it passes as older ones are
+                                acknowledged
+SegmentSealed (fatal)           the segment takes no more entries: its successors do
+ProducerFenced (fatal)          somebody else has the exclusive right to produce
+GroupTooLarge (fatal)           a named limit on what is appended at once
+EntriesTrimmed (fatal)          the entries asked for are no longer kept; it says which is the oldest
+InvalidAck (fatal)              an acknowledgement that fits no entry
+RecordDamaged (fatal)           something stored is not as it was written
 """
 
 from __future__ import annotations

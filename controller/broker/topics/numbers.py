@@ -53,9 +53,7 @@ class Numbers:
                 name: _subscription(leader, name, kind, backlogs)
                 for name, kind in sorted(leader.subscriptions.kinds.items())
             },
-            effective_auto_scale=effective(
-                self._around.auto_scale, above.auto_scale, leader.record.auto_scale_policy
-            ),
+            effective_auto_scale=effective(self._around.auto_scale, above.auto_scale, leader.record.auto_scale_policy),
             effective_retention_minutes=self._policies.minutes(above),
             is_busy=leader.is_busy,
         )
@@ -90,9 +88,7 @@ def _segment(leader: TopicLeader, segment_id: int, backlogs: Backlogs) -> pb.Seg
     )
 
 
-def _subscription(
-    leader: TopicLeader, name: str, kind: SubscriptionKind, backlogs: Backlogs
-) -> pb.SubscriptionNumbers:
+def _subscription(leader: TopicLeader, name: str, kind: SubscriptionKind, backlogs: Backlogs) -> pb.SubscriptionNumbers:
     numbers = pb.SubscriptionNumbers(
         kind=kind_message(kind), backlog_entries=sum(each.get(name, 0) for each in backlogs.values())
     )

@@ -116,7 +116,7 @@ def overrides_of(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise InvalidAutoScale(f"{text[:80]!r} is no JSON object of overrides: {error}") from None
     if not isinstance(found, dict):
-        raise InvalidAutoScale(f"{text[:80]!r} is no JSON object of overrides, as {{\"maxSegments\": 8}} is one")
+        raise InvalidAutoScale(f'{text[:80]!r} is no JSON object of overrides, as {{"maxSegments": 8}} is one')
     return {name: value for name, value in found.items() if value is not None}
 
 

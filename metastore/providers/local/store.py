@@ -136,9 +136,7 @@ class LocalStore(MetadataStore):
         checks.check_key(key, partition_key)
         if index is not None:
             checks.check_index(index)
-        request = Get(
-            key.encode(), include_value, COMPARISONS[comparison], None if index is None else index.encode()
-        )
+        request = Get(key.encode(), include_value, COMPARISONS[comparison], None if index is None else index.encode())
         is_one_key = comparison is Comparison.EQUAL and index is None
         shards = self._shards_of(key if is_one_key and partition_key is None else partition_key)
         answers = [await self._told(shard.get(request)) for shard in shards]
@@ -229,9 +227,7 @@ class LocalStore(MetadataStore):
 
     # -- what lasts
 
-    async def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> Session:
+    async def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> Session:
         checks.check_session(timeout_ms, identity)
         self._check_open()
         on_over = self.lasting.sessions.discard

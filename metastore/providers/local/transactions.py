@@ -42,9 +42,7 @@ class TransactionForm:
     def results(self, result: WriteResult) -> tuple[PutResult | None, ...]:
         """The answers in the order of the operations."""
         stored = iter(result.puts)
-        return tuple(
-            put_result(each.key, next(stored)) if isinstance(each, Put) else None for each in self._operations
-        )
+        return tuple(put_result(each.key, next(stored)) if isinstance(each, Put) else None for each in self._operations)
 
     def failure(self, error: ConditionsFailed) -> ConditionFailed:
         """The error of the contract: the engine counts the puts before the deletes, the contract as they came."""

@@ -154,9 +154,7 @@ class MemoryStore(MetadataStore):
     ) -> AsyncIterator[Record]:
         return self._read("scan", range, index, partition_key)
 
-    def _read(
-        self, method: str, range: Range, index: str | None, partition_key: str | None
-    ) -> AsyncIterator[Record]:
+    def _read(self, method: str, range: Range, index: str | None, partition_key: str | None) -> AsyncIterator[Record]:
         """The records of all shards, put together; each shard at a time of its own, as with any store."""
         self._check_range(range, index, partition_key)
 
@@ -198,9 +196,7 @@ class MemoryStore(MetadataStore):
     def _shard(self, key: str, partition_key: str | None) -> Shard:
         return self.data.shard_of(key if partition_key is None else partition_key)
 
-    async def _write(
-        self, method: str, keys: tuple[str, ...], apply: Callable[[], T], lease: Lease | None = None
-    ) -> T:
+    async def _write(self, method: str, keys: tuple[str, ...], apply: Callable[[], T], lease: Lease | None = None) -> T:
         try:
             return await self._connection.call(method, keys, apply)
         except SessionLost:
@@ -210,9 +206,7 @@ class MemoryStore(MetadataStore):
 
     # -- what lasts
 
-    async def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> Session:
+    async def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> Session:
         check_session(timeout_ms, identity)
         begin = partial(self.data.open_session, self.line, self._clock, timeout_ms, identity)
         return MemorySession(await self._connection.call("open_session", (identity,), begin), self._connection)
@@ -240,9 +234,7 @@ class MemoryStore(MetadataStore):
         self._check_range(range, index, partition_key)
         shards = self._connection.shards_of(partition_key)
         token_form = TokenForm(self.data.identity, range, index, partition_key, len(shards))
-        return MemoryWatch(
-            self._connection, Lens(range, index, previous_values), shards, token_form, resume, snapshot
-        )
+        return MemoryWatch(self._connection, Lens(range, index, previous_values), shards, token_form, resume, snapshot)
 
     def watch_sequence(self, prefix: str, *, partition_key: str) -> AsyncIterator[str]:
         check_key(prefix, partition_key)
@@ -287,4 +279,3 @@ def _within(shard: Shard, range: Range, index: str | None) -> Sequence[Record]:
     if index is not None:
         return tuple(shard.entries_within(index, range))
     return tuple(stored.as_record() for stored in shard.within(range))
-

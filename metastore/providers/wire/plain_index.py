@@ -136,9 +136,7 @@ class PlainIndexes:
                     return found[0]
         return None
 
-    async def _records(
-        self, shard_id: int, entries: Sequence[IndexedKey], include_value: bool = True
-    ) -> list[Record]:
+    async def _records(self, shard_id: int, entries: Sequence[IndexedKey], include_value: bool = True) -> list[Record]:
         """The records of these entries, as far as there are any."""
         if not entries:
             return []

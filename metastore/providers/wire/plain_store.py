@@ -89,18 +89,14 @@ class PlainStore(WireStore, PlainShards):
             return await self.get_on(shard_id, key, Comparison.EQUAL, None, include_value) if is_floor else None
         return await self.get_on(shard_id, key, comparison, None, include_value)
 
-    async def _list_index(
-        self, shard_ids: Sequence[int], range: Range, index: str
-    ) -> AsyncGenerator[str, None]:
+    async def _list_index(self, shard_ids: Sequence[int], range: Range, index: str) -> AsyncGenerator[str, None]:
         await self._check_indexes()
         shards = [Pulled(self._indexes.records(shard_id, range, index, False)) for shard_id in shard_ids]
         async with aclosing(items(merged(shards, self.order.place_of_record))) as records:
             async for record in records:
                 yield record.key
 
-    async def _scan_index(
-        self, shard_ids: Sequence[int], range: Range, index: str
-    ) -> AsyncGenerator[Record, None]:
+    async def _scan_index(self, shard_ids: Sequence[int], range: Range, index: str) -> AsyncGenerator[Record, None]:
         await self._check_indexes()
         shards = [Pulled(self._indexes.records(shard_id, range, index, True)) for shard_id in shard_ids]
         async with aclosing(items(merged(shards, self.order.place_of_record))) as records:
@@ -147,9 +143,7 @@ class PlainStore(WireStore, PlainShards):
 
     # -- for an emulated watch
 
-    async def notifications(
-        self, shard: int, after_offset: int | None
-    ) -> AsyncGenerator[NotificationBatch, None]:
+    async def notifications(self, shard: int, after_offset: int | None) -> AsyncGenerator[NotificationBatch, None]:
         leader = await self.caller.reach(shard, CONNECT_ATTEMPT_S)
         request = pb.NotificationsRequest(shard=shard, start_offset_exclusive=after_offset).SerializeToString()
         call = self.caller.channels.answers(leader, protocol.NOTIFICATIONS, request, None)
@@ -211,4 +205,3 @@ class PlainWatches(WatchMaker):
 
     async def close(self) -> None:
         """The watches end with the calls that they make."""
-

@@ -42,9 +42,7 @@ class ShardMap:
         self._first_hashes = [shard.first_hash for shard in self.shards]
         self._by_id = {shard.shard_id: shard for shard in self.shards}
         if len(self._by_id) != len(self.shards):
-            raise StoreFailed(
-                "the server's shard assignments name a shard twice: look at the server's configuration"
-            )
+            raise StoreFailed("the server's shard assignments name a shard twice: look at the server's configuration")
 
     def owner(self, routing_key: bytes) -> Shard:
         """The shard of a key, or of a partition key where one is given."""
@@ -62,8 +60,7 @@ def shard_map(namespace: str, message: pb.ShardAssignments) -> ShardMap:
     """Reads the assignments of a namespace from what the server sent."""
     if namespace not in message.namespaces:
         raise NamespaceNotFound(
-            f"the server sent no shards for namespace {namespace!r}: "
-            "check its name and the server's configuration"
+            f"the server sent no shards for namespace {namespace!r}: check its name and the server's configuration"
         )
     assignment = message.namespaces[namespace]
     if assignment.shard_key_router != pb.XXHASH3:

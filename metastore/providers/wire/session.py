@@ -106,9 +106,7 @@ class WireSession(Session):
         )
         what = f"create session on shard {shard_id}"
         # Made twice because an answer was lost, the first one is kept alive by nobody and expires.
-        reply = await self.caller.unary(
-            shard_id, CREATE_SESSION, request.SerializeToString(), what, repeatable=True
-        )
+        reply = await self.caller.unary(shard_id, CREATE_SESSION, request.SerializeToString(), what, repeatable=True)
         session_id = pb.CreateSessionResponse.FromString(reply.message).session_id
         part = SessionPart(self, self.caller, shard_id, session_id, reply.asked_s)
         if self._ended.is_set():
@@ -155,9 +153,7 @@ class SessionPart:
         request = pb.CloseSessionRequest(shard=self._shard_id, session_id=self.session_id)
         what = f"close session {self.session_id} on shard {self._shard_id}"
         try:
-            await self._caller.unary(
-                self._shard_id, CLOSE_SESSION, request.SerializeToString(), what, repeatable=True
-            )
+            await self._caller.unary(self._shard_id, CLOSE_SESSION, request.SerializeToString(), what, repeatable=True)
         except SessionLost:
             return  # it has expired, or an earlier attempt has ended it: there is nothing left to end
 

@@ -125,10 +125,12 @@ class WireStore(MetadataStore):
             return await self.get_on(shard_id, key, comparison, None, include_value)
         if index is not None:
             checks.check_index(index)
-        found = await asyncio.gather(*[
-            self.find_on(shard_id, key, comparison, index, include_value)
-            for shard_id in self.shards.over(partition_key)
-        ])
+        found = await asyncio.gather(
+            *[
+                self.find_on(shard_id, key, comparison, index, include_value)
+                for shard_id in self.shards.over(partition_key)
+            ]
+        )
         return self.order.nearest([record for record in found if record is not None], key, comparison)
 
     async def find_on(
@@ -180,17 +182,13 @@ class WireStore(MetadataStore):
         sources = [self._source(each, range, protocol.LIST, decode_keys, f"list {range}") for each in shard_ids]
         return items(merged(sources, self.order.place_of_key))
 
-    async def _list_index(
-        self, shard_ids: Sequence[int], range: Range, index: str
-    ) -> AsyncGenerator[str, None]:
+    async def _list_index(self, shard_ids: Sequence[int], range: Range, index: str) -> AsyncGenerator[str, None]:
         sources = [self._index_source(each, range, index, decode_indexed_keys, keys_only=True) for each in shard_ids]
         async with aclosing(items(merged(sources, lambda pair: self.order.place_in_index(*pair)))) as pairs:
             async for _, key in pairs:
                 yield key
 
-    def scan_shards(
-        self, shard_ids: Sequence[int], range: Range, index: str | None
-    ) -> AsyncGenerator[Record, None]:
+    def scan_shards(self, shard_ids: Sequence[int], range: Range, index: str | None) -> AsyncGenerator[Record, None]:
         """`scan`, over these shards."""
         if index is not None:
             return self._scan_index(shard_ids, range, index)
@@ -198,9 +196,7 @@ class WireStore(MetadataStore):
         sources = [self._source(each, range, path, decode_records, what) for each in shard_ids]
         return items(merged(sources, self.order.place_of_record))
 
-    def _scan_index(
-        self, shard_ids: Sequence[int], range: Range, index: str
-    ) -> AsyncGenerator[Record, None]:
+    def _scan_index(self, shard_ids: Sequence[int], range: Range, index: str) -> AsyncGenerator[Record, None]:
         sources = [
             self._index_source(each, range, index, decode_indexed_records, keys_only=False) for each in shard_ids
         ]
@@ -241,9 +237,7 @@ class WireStore(MetadataStore):
 
     # -- what lasts
 
-    async def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> Session:
+    async def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> Session:
         checks.check_session(timeout_ms, identity)
         first_shard, *_ = self.shards.over(None)
         session = WireSession(self.caller, timeout_ms, identity)

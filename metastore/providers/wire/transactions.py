@@ -52,10 +52,14 @@ def transact_result(
         raise condition_failed([_failed_condition(failed) for failed in response.failed])
     if len(response.results) != len(operations):
         raise StoreFailed(f"transact: the server gave {len(response.results)} results for {len(operations)} operations")
-    return tuple([
-        PutResult(_stored_key(operation, result), version_of(result.version)) if isinstance(operation, Put) else None
-        for operation, result in zip(operations, response.results, strict=True)
-    ])
+    return tuple(
+        [
+            PutResult(_stored_key(operation, result), version_of(result.version))
+            if isinstance(operation, Put)
+            else None
+            for operation, result in zip(operations, response.results, strict=True)
+        ]
+    )
 
 
 def _stored_key(put: Put, result: tidemark_pb2.TransactResult) -> str:

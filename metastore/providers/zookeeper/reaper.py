@@ -23,9 +23,7 @@ PAUSE_S = 1.0
 class Reaper:
     """Watches the markers of all sessions."""
 
-    def __init__(
-        self, connection: Connection, layout: Layout, end_records: Callable[[int], Awaitable[None]]
-    ) -> None:
+    def __init__(self, connection: Connection, layout: Layout, end_records: Callable[[int], Awaitable[None]]) -> None:
         self._connection = connection
         self._layout = layout
         self._end_records = end_records

@@ -85,9 +85,7 @@ class ZookeeperStore(MetadataStore):
         self._order = key_order(key_sorting)
         self._layout = layout = Layout(settings.root)
         drafter = Drafter(connection, layout, self._order, environment.clock)
-        self._writer = Writer(
-            connection, layout, drafter, settings.patience_s, environment.random, environment.faults
-        )
+        self._writer = Writer(connection, layout, drafter, settings.patience_s, environment.random, environment.faults)
         self._tail = Tail(connection, layout)
         self._reader = Reader(connection, layout, self._order, self._tail, self._finish_sweep)
         self._reaper = Reaper(connection, layout, self._end_records)
@@ -114,9 +112,7 @@ class ZookeeperStore(MetadataStore):
             identity = identity_of(key, partition_key)
             return await self._writer.submit(plans.put(identity, value, expected, indexes, author))
         assert partition_key is not None, "check_put has seen to that"
-        return await self._writer.submit(
-            plans.put_next(key, partition_key, value, sequence_deltas, indexes, author)
-        )
+        return await self._writer.submit(plans.put_next(key, partition_key, value, sequence_deltas, indexes, author))
 
     async def get(
         self,
@@ -207,9 +203,7 @@ class ZookeeperStore(MetadataStore):
 
     # -- what lasts
 
-    async def open_session(
-        self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = ""
-    ) -> Session:
+    async def open_session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS, *, identity: str = "") -> Session:
         check_session(timeout_ms, identity)
         self._check_open()
         settings = self._settings

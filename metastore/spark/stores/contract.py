@@ -78,7 +78,7 @@ class ContractStore(SourceStore):
 
     def check_point(self, point: Point) -> None:
         if point.is_consistent:
-            raise Inconsistent("a store of this kind cannot be read at a point: leave out the option \"point\"")
+            raise Inconsistent('a store of this kind cannot be read at a point: leave out the option "point"')
 
     def release(self, point: Point) -> None:
         """There is nothing to let go."""

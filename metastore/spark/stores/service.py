@@ -34,7 +34,7 @@ T = TypeVar("T")
 ROWS_MAX = 10_000
 """Records in one message, as the service allows."""
 
-RECORDS_TAG, PAGES_TAG = b"\n", b"\""
+RECORDS_TAG, PAGES_TAG = b"\n", b'"'
 
 _KINDS = {number: name.lower() for name, number in pb.ChangeKind.items()}
 

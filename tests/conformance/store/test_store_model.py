@@ -271,9 +271,7 @@ class StoreBesideModel(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["i", "j"]), secondary=SECONDARY_KEYS, comparison=st.sampled_from(Comparison))
     def get_by_index(self, name: str, secondary: str, comparison: Comparison) -> None:
         index = self.place.index(name)
-        found = self.run(
-            self.store.get(secondary, comparison=comparison, index=index, partition_key=self.partition)
-        )
+        found = self.run(self.store.get(secondary, comparison=comparison, index=index, partition_key=self.partition))
         entry = self.model.nearest_entry(index, secondary, comparison)
         self.same(found, None if entry is None else entry[1])
         assert (found and found.secondary_key) == (entry and entry[0])

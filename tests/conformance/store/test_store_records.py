@@ -140,9 +140,7 @@ async def test_every_put_of_a_record_makes_a_version_of_its_own(store: MetadataS
     assert version_ids == sorted(set(version_ids))
 
 
-async def test_another_store_object_sees_what_was_put(
-    store: MetadataStore, other: MetadataStore, place: Place
-) -> None:
+async def test_another_store_object_sees_what_was_put(store: MetadataStore, other: MetadataStore, place: Place) -> None:
     put = await store.put(place.key("a"), b"1")
     found = await other.get(place.key("a"))
     assert found is not None

@@ -150,9 +150,7 @@ async def test_a_watch_tells_a_transaction_in_one_batch(store: MetadataStore, pl
     await store.put(place.key("b"), b"0", partition_key=PARTITION)
     async with store.watch(place.range, partition_key=PARTITION) as watch:
         await Follower(watch).begin()
-        await store.transact(
-            PARTITION, [Put(place.key("a"), b"1"), Delete(place.key("b")), Put(place.key("c"), b"1")]
-        )
+        await store.transact(PARTITION, [Put(place.key("a"), b"1"), Delete(place.key("b")), Put(place.key("c"), b"1")])
         batch = await anext(watch)
         while batch.kind is BatchKind.PROGRESS:
             batch = await anext(watch)

@@ -151,9 +151,7 @@ async def begun(store: MetadataStore, **options: Any) -> None:
         await waiting
 
 
-async def test_a_snapshot_and_a_token_lead_to_the_same(
-    store: MetadataStore, subject: Subject, place: Place
-) -> None:
+async def test_a_snapshot_and_a_token_lead_to_the_same(store: MetadataStore, subject: Subject, place: Place) -> None:
     """Two watches of the same range, one resumed again and again, end with the same state."""
     steady, token, state = Follower(store.watch(place.range)), None, None
     await steady.begin()

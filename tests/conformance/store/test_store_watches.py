@@ -141,9 +141,7 @@ async def test_a_watch_of_one_key_tells_its_life(store: MetadataStore, place: Pl
 
 async def test_open_ends_reach_as_far_as_keys_go(store: MetadataStore, place: Place) -> None:
     ranges = [Range(), Range(start=place.key("b")), Range(end=place.key("b"))]
-    everything, upwards, downwards = followers = [
-        Follower(store.watch(range), only=place.name) for range in ranges
-    ]
+    everything, upwards, downwards = followers = [Follower(store.watch(range), only=place.name) for range in ranges]
     for follower in followers:
         await follower.begin()
     for name in "abc":

@@ -234,7 +234,9 @@ def test_a_producer_is_told_what_is_stored_of_it_of_a_sealed_segment_too() -> No
         await stream.say(pb.ProduceRequest(sends=pb.Sends(sends=[keyed(0, LOW, HIGH), keyed(2, LOW), keyed(3, LOW)])))
         found = await answers(stream, 3)
         assert [(each.is_duplicate, each.error.name) for each in found] == [
-            (True, ""), (False, "SegmentSealed"), (False, "SegmentSealed")
+            (True, ""),
+            (False, "SegmentSealed"),
+            (False, "SegmentSealed"),
         ]
         assert not (await opened(client, ""))[1].HasField("last_sequence_id")
 
@@ -258,4 +260,3 @@ def test_a_claim_ends_the_streams_of_others_and_keeps_them_out() -> None:
         await opened(client, "p")
 
     run(scenario)
-

@@ -139,9 +139,7 @@ def test_files_that_cannot_be_read_are_found_at_the_beginning(tmp_path: Path) ->
 
 def test_by_default_brokers_call_each_other_as_they_are_called() -> None:
     assert not BrokerConfig().peer_security.uses_tls
-    served = BrokerConfig(
-        tls_cert_file=Path("c"), tls_key_file=Path("k"), peer_token_file=Path("t")
-    ).peer_security
+    served = BrokerConfig(tls_cert_file=Path("c"), tls_key_file=Path("k"), peer_token_file=Path("t")).peer_security
     assert (served.uses_tls, served.cert_file, served.token_file) == (True, Path("c"), Path("t"))
     assert BrokerConfig(peer_tls=True).peer_security.uses_tls
 

@@ -103,9 +103,7 @@ def test_after_the_grace_others_have_what_it_had() -> None:
         two.call.cancel()
         await assigned(one, [0, 1])
 
-    quick = TopicsConfig(
-        scalable_topic_auto_scale_enabled=False, scalable_topic_consumer_session_grace_period_s=0.05
-    )
+    quick = TopicsConfig(scalable_topic_auto_scale_enabled=False, scalable_topic_consumer_session_grace_period_s=0.05)
     run_brokers(scenario, topics=quick, count=1)
 
 

@@ -191,9 +191,7 @@ def test_messages_that_wait_share_entries() -> None:
             sent = await asyncio.gather(*(producer.send(b"%d" % n, properties={"n": str(n)}) for n in range(9)))
         assert [each.sequence_id for each in sent] == list(range(9))
         places = [each.id for each in sent if each.id is not None]
-        assert [(each.position.entry, each.batch_index) for each in places] == [
-            (n // 4, n % 4) for n in range(9)
-        ]
+        assert [(each.position.entry, each.batch_index) for each in places] == [(n // 4, n % 4) for n in range(9)]
         assert [each.message_count for each in shelf.stored] == [4, 4, 1]
         batch = Batch.FromString(shelf.stored[0].payload.removeprefix(MAGIC))
         contents = [(each.payload, each.properties["n"]) for each in batch.messages]

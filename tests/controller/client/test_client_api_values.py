@@ -104,9 +104,7 @@ def test_what_is_put_together_comes_apart(
         (index, 100 + index, "") for index in range(len(contents)) if index not in gone
     ]
     assert [Content(each.payload, each.properties, each.key, each.event_ms) for each in unpacked] == [
-        content
-        for index, content in enumerate(contents)
-        if index not in gone
+        content for index, content in enumerate(contents) if index not in gone
     ]
 
 

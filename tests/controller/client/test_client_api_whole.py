@@ -331,4 +331,3 @@ async def _transform(client: Client, count: int) -> None:
         except TxnHasFailedOperations:
             continue
         done += 1
-

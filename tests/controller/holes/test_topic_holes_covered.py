@@ -83,10 +83,7 @@ def files() -> Iterator[Path]:
 @pytest.mark.parametrize("hole", HOLES)
 def test_every_hole_has_a_test_that_is_named_after_it(hole: int) -> None:
     found = [
-        f"{path.relative_to(TESTS)}::{name}"
-        for path in files()
-        for name in cases_in(path)
-        if hole in named_after(name)
+        f"{path.relative_to(TESTS)}::{name}" for path in files() for name in cases_in(path) if hole in named_after(name)
     ]
     assert found, f"H{hole}"
 

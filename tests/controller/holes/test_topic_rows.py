@@ -315,7 +315,6 @@ V6: Mapping[str, Row] = {
 """Assignments."""
 
 
-
 def overridden() -> dict[str, object]:
     """What a topic's policy says, above its namespace's."""
     namespace = {"maxSegments": 16, "splitMsgRateInThreshold": 20_000}

@@ -119,8 +119,7 @@ V14 = {
         "admin/test_admin_gate.py::test_with_a_token_all_may_be_done",
     ),
     "command line": (
-        "console/test_console_commands.py::"
-        "test_v14_properties_stand_before_or_behind_the_name_and_may_have_commas",
+        "console/test_console_commands.py::test_v14_properties_stand_before_or_behind_the_name_and_may_have_commas",
     ),
     "blanks": (f"{ADMIN}test_what_cannot_be_is_refused_by_name",),
 }
@@ -155,9 +154,7 @@ V15 = {
     "a buffer: its end": (f"{INTAKE}test_everybody_who_waits_is_told_the_end_and_the_first_reason",),
     "a buffer: who gives up": (f"{INTAKE}test_v15_who_gives_up_waiting_swallows_nothing",),
     "a buffer: first in, first out": (f"{INTAKE}test_v15_who_waits_first_is_served_first",),
-    "a buffer: several at once": (
-        f"{INTAKE}test_v15_who_receives_several_gets_as_many_as_are_there_in_their_order",
-    ),
+    "a buffer: several at once": (f"{INTAKE}test_v15_who_receives_several_gets_as_many_as_are_there_in_their_order",),
 }
 
 V16 = {

@@ -146,7 +146,9 @@ def test_what_may_not_be_used_is_said_with_what_may(text: str, says: str) -> Non
         TopicName.parse(text).for_use()
 
 
-@pytest.mark.parametrize("text", ["topic://t/n/x", "segment://t/n/x", "segment://t/n/x/0000-ffff", "segment://t/n/x/g-1-0"])
+@pytest.mark.parametrize(
+    "text", ["topic://t/n/x", "segment://t/n/x", "segment://t/n/x/0000-ffff", "segment://t/n/x/g-1-0"]
+)
 def test_what_is_no_segment_is_refused(text: str) -> None:
     with pytest.raises(InvalidName, match="expected|Expected"):
         SegmentName.parse(text)

@@ -19,9 +19,7 @@ every_store = pytest.mark.parametrize("lacks", [(), ("transact",)], ids=["transa
 
 @every_store
 @pytest.mark.parametrize("step", ["create", "seal"])
-def test_h2_a_split_that_was_written_down_is_finished_by_whoever_leads_next(
-    step: str, lacks: tuple[str, ...]
-) -> None:
+def test_h2_a_split_that_was_written_down_is_finished_by_whoever_leads_next(step: str, lacks: tuple[str, ...]) -> None:
     """V17.2: Pulsar remembers nothing of it; a parent that is closed and has no children is so for ever."""
 
     async def scenario(world: World) -> None:

@@ -147,9 +147,7 @@ class Simulation:
 
     async def consume(self) -> None:
         name, consumer = self.random.choice(NAMES), f"c{self.random.randrange(4)}"
-        self.ask(
-            "join", lambda leader: leader.join(name, consumer, SubscriptionKind.STREAM, lambda message: None)
-        )
+        self.ask("join", lambda leader: leader.join(name, consumer, SubscriptionKind.STREAM, lambda message: None))
 
     async def report(self) -> None:
         topic = self.topic()
@@ -227,5 +225,3 @@ def test_the_promises_are_looked_at() -> None:
         segment.is_sealed = True
 
     run(scenario)
-
-

@@ -56,9 +56,7 @@ class Stage:
     @classmethod
     async def elected(cls, world: World) -> Stage:
         process = world.process()
-        election = Election(
-            process.store, paths.controller_key(TOPIC), partition_key=TOPIC.path, pace=process.pace
-        )
+        election = Election(process.store, paths.controller_key(TOPIC), partition_key=TOPIC.path, pace=process.pace)
         grant = await election.campaign()
         world.tasks.append(grant._guardian)
         return cls(process, LeaderRecords(grant, TOPIC, process.pace), Cluster())

@@ -132,9 +132,7 @@ def test_a_directory_has_one_at_a_time() -> None:
         assert "is in use by another `tidemark standalone`" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    "option", ["--listen", "--admin", "--metadata", "--metrics-port", "--metadata-metrics-port"]
-)
+@pytest.mark.parametrize("option", ["--listen", "--admin", "--metadata", "--metrics-port", "--metadata-metrics-port"])
 def test_a_port_that_is_taken_is_named(option: str, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -51,5 +51,3 @@ def check_succession(before: Group, after: Group) -> None:
 
 def _all(assignment: Assignment) -> set[int]:
     return {share.segment_id for shares in assignment.values() for share in shares}
-
-

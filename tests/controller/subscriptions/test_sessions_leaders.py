@@ -112,9 +112,7 @@ def test_h1_a_deposed_leader_divides_nothing(lacks: tuple[str, ...]) -> None:
             await old.subscriptions.wait_failed()
         assert client.end == Ended(EndReason.MOVED)
         assert again.segments == [0, 1, 2, 3]
-        record = await new.process.store.get(
-            paths.subscription_key(TOPIC, NAME), partition_key=paths.partition(TOPIC)
-        )
+        record = await new.process.store.get(paths.subscription_key(TOPIC, NAME), partition_key=paths.partition(TOPIC))
         assert record is not None
         assert SubscriptionRecord.decode(record.value or b"") == new.subscriptions.coordinator(NAME).group.record
 
@@ -184,9 +182,7 @@ def test_a_subscription_whose_record_is_taken_away_is_gone() -> None:
     async def scenario(world: World) -> None:
         leader = await Leader.elected(world, FOUR)
         client = await leader.join("c1")
-        await leader.process.store.delete(
-            paths.subscription_key(TOPIC, NAME), partition_key=paths.partition(TOPIC)
-        )
+        await leader.process.store.delete(paths.subscription_key(TOPIC, NAME), partition_key=paths.partition(TOPIC))
         join = leader.process.start(leader.join("c2"))
         while not join.done():
             await world.pass_ms(1_000)

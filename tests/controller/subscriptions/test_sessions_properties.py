@@ -36,9 +36,7 @@ def with_merge(layout: Layout, pick: int) -> Layout:
 def drainable(layout: Layout, drained: frozenset[int]) -> list[int]:
     """Sealed segments that are next to be read to their end."""
     return [
-        each.segment_id
-        for each in layout.sealed
-        if each.segment_id not in drained and set(each.parents) <= drained
+        each.segment_id for each in layout.sealed if each.segment_id not in drained and set(each.parents) <= drained
     ]
 
 

@@ -65,9 +65,7 @@ def cancelled_twice() -> None:
     assert once.expired(1e9) is once
 
 
-@pytest.mark.parametrize(
-    "row", [new, restored, same_name, attached, disconnected, disconnected_twice, cancelled_twice]
-)
+@pytest.mark.parametrize("row", [new, restored, same_name, attached, disconnected, disconnected_twice, cancelled_twice])
 def test_v7_a_session(row: Callable[[], None]) -> None:
     row()
 

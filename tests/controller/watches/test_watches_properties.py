@@ -132,5 +132,3 @@ def test_what_is_told_adds_up(course: list[tuple[str, str, str]]) -> None:
             await whole.judge()
 
     asyncio.run(scenario())
-
-

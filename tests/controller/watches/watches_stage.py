@@ -86,9 +86,7 @@ async def own(process: Process, segment: str, address: str) -> Grant:
 
 
 async def split(broker: Broker, segment_id: int) -> None:
-    await broker.topics.update(
-        TOPIC, lambda before: before.with_layout(before.layout.split(segment_id, 1_000))
-    )
+    await broker.topics.update(TOPIC, lambda before: before.with_layout(before.layout.split(segment_id, 1_000)))
 
 
 class TopicClient:

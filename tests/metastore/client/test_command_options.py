@@ -157,9 +157,7 @@ def test_every_example_is_a_call_that_works(operation: str, capsys: pytest.Captu
         ([], "required: OPERATION"),
     ],
 )
-def test_a_call_that_makes_no_sense(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_call_that_makes_no_sense(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     # What a store has to judge is judged by one in memory, unless the server is what it is about.
     is_server = bool({"-a", "--timeout", "--auth-token", "--cert-file", "--key-sorting"} & set(arguments))
     try:

@@ -18,9 +18,7 @@ KEYS = st.text(CHARACTERS, max_size=6)
 
 def holds(range: Range, key: str, order: KeyOrder) -> bool:
     place = order.encode(key.encode())
-    return order.encode(range.start.encode()) <= place and (
-        not range.end or place < order.encode(range.end.encode())
-    )
+    return order.encode(range.start.encode()) <= place and (not range.end or place < order.encode(range.end.encode()))
 
 
 @settings(deadline=None, database=None, derandomize=True, max_examples=1000)

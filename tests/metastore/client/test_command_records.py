@@ -54,9 +54,7 @@ def test_put_prints_key_and_version(line: CommandLine, root: str) -> None:
     assert line.json("get", root)[0]["value"] == "again"
 
 
-def test_put_takes_a_value_from_standard_input(
-    line: CommandLine, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_put_takes_a_value_from_standard_input(line: CommandLine, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\x00\xff\n")))
     line.run("put", root, "--std-in")
     assert line.json("get", root)[0]["value"] == {"base64": "AP8K"}
@@ -72,9 +70,7 @@ def test_put_is_conditional(line: CommandLine, root: str) -> None:
 
 def test_put_makes_sequences_and_index_entries(line: CommandLine, root: str) -> None:
     index = f"index of {root[1:]}"
-    [cells] = line.json(
-        "put", root, "v", "-p", "p", "-d", "1,5", "--index", f"{index}=s", "--index", f"{index}=t"
-    )
+    [cells] = line.json("put", root, "v", "-p", "p", "-d", "1,5", "--index", f"{index}=s", "--index", f"{index}=t")
     assert cells["key"] == f"{root}-{1:020}-{5:020}"
     assert line.json("get", "t", "--index", index)[0]["key"] == cells["key"]
 

@@ -26,7 +26,6 @@ ORDERS = pytest.mark.parametrize(
 BUDGET = settings(max_examples=100, deadline=None, database=None, derandomize=True)
 
 
-
 def made_of(characters: bytes, size: int) -> st.SearchStrategy[bytes]:
     return st.lists(st.sampled_from(characters), max_size=size).map(bytes)
 
@@ -122,9 +121,7 @@ def test_bounds_nest(order: KeyOrder, name: bytes, secondary: bytes, start: byte
 @ORDERS
 @BUDGET
 @given(secondary=SECONDARIES)
-def test_an_empty_start_is_the_beginning_and_an_empty_stop_selects_nothing(
-    order: KeyOrder, secondary: bytes
-) -> None:
+def test_an_empty_start_is_the_beginning_and_an_empty_stop_selects_nothing(order: KeyOrder, secondary: bytes) -> None:
     low, high = range_bounds(order, b"index", b"", b"")
     assert low == high
     assert low <= entry_key(order, b"index", secondary, b"")

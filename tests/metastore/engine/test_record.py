@@ -49,9 +49,7 @@ def test_a_record_from_tables(
 ) -> None:
     value, key = b"v" * sizes[0], b"k" * sizes[1]
     packed = b"" if pairs is None else pack_index_extras(tuple(pairs))
-    version, record = encode_record(
-        version_id, modifications, fixed64(times[0]), fixed64(times[1]), packed, value, key
-    )
+    version, record = encode_record(version_id, modifications, fixed64(times[0]), fixed64(times[1]), packed, value, key)
     assert version == encode_version(version_id, modifications, encode_times(*times), None, None)
     header = HEADER.pack(HAS_EXTRAS if packed else 0, version_id, modifications, times[0])
     assert record == header + packed + encode_entry(version, value, key)

@@ -49,9 +49,7 @@ def health(address: str, credentials: grpc.ChannelCredentials | None = None) -> 
     else:
         channel = grpc.secure_channel(address, credentials, options=EAGER_CHANNEL)
     with channel:
-        check: Any = channel.unary_unary(
-            HEALTH_CHECK, response_deserializer=health_pb2.HealthCheckResponse.FromString
-        )
+        check: Any = channel.unary_unary(HEALTH_CHECK, response_deserializer=health_pb2.HealthCheckResponse.FromString)
         return int(check(b"", timeout=WITHIN_S, wait_for_ready=True).status)
 
 

@@ -67,9 +67,7 @@ def test_mutual_tls(directory: Path, server_identity: Identity, known: Identity)
         assert asked(server, server_identity.credentials()).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, server_identity.credentials(stranger)).code is grpc.StatusCode.UNAVAILABLE
         assert asked(server, None).code is grpc.StatusCode.UNAVAILABLE
-        url = store_url(
-            server, ca_file=server_identity.certificate, cert_file=known.certificate, key_file=known.key
-        )
+        url = store_url(server, ca_file=server_identity.certificate, cert_file=known.certificate, key_file=known.key)
         with BlockingStore.open(url) as store:
             store.put("/a", b"1")
             assert list(store.list()) == ["/a"]

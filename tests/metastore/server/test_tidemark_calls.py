@@ -339,9 +339,7 @@ def test_many_have_a_limit_and_one_shard(wire: WireClient, witness: Witness) -> 
 
 
 def entries(wire: WireClient, name: bytes, start: bytes = b"", end: bytes = b"", **options: Any) -> list[Any]:
-    request = tm.IndexScanRequest(
-        shard=0, index_name=name, start_inclusive=start, end_exclusive=end, **options
-    )
+    request = tm.IndexScanRequest(shard=0, index_name=name, start_inclusive=start, end_exclusive=end, **options)
     answer = call(wire, "IndexScan", request)
     assert answer.status.code is StatusCode.OK, answer.status
     return [entry for message in answer.messages for entry in message.entries]

@@ -165,9 +165,7 @@ def test_listed_keys(keys: list[bytes]) -> None:
 # ---- sizes
 
 ITEM_SIZES = st.lists(
-    st.sampled_from(
-        [1, 1000, 700_000, wire.MESSAGE_BYTES - 1, wire.MESSAGE_BYTES, wire.MESSAGE_BYTES_MAX, 5 << 20]
-    ),
+    st.sampled_from([1, 1000, 700_000, wire.MESSAGE_BYTES - 1, wire.MESSAGE_BYTES, wire.MESSAGE_BYTES_MAX, 5 << 20]),
     max_size=8,
 )
 
@@ -199,9 +197,7 @@ KINDS = {
     NotificationType.KEY_DELETED: pb.KEY_DELETED,
     NotificationType.KEY_RANGE_DELETED: pb.KEY_RANGE_DELETED,
 }
-NOTIFICATIONS = st.builds(
-    Notification, TEXT, st.sampled_from(NotificationType), st.none() | INT64, st.none() | TEXT
-)
+NOTIFICATIONS = st.builds(Notification, TEXT, st.sampled_from(NotificationType), st.none() | INT64, st.none() | TEXT)
 
 
 @BUDGET
@@ -211,9 +207,7 @@ def test_notifications(shard_id: int, offset: int, time_ms: int, notifications: 
     entries = [
         pb.NotificationEntry(
             key=each.key,
-            value=pb.Notification(
-                type=KINDS[each.type], version_id=each.version_id, key_range_last=each.range_end
-            ),
+            value=pb.Notification(type=KINDS[each.type], version_id=each.version_id, key_range_last=each.range_end),
         )
         for each in notifications
     ]

@@ -58,9 +58,7 @@ RICH_PUTS = st.builds(
     override_version_id=sometimes(INT64),
     override_modifications_count=sometimes(INT64),
 )
-DELETES = st.builds(
-    pb.DeleteRequest, key=TEXT, expected_version_id=sometimes(INT64), partition_key=sometimes(SHORT)
-)
+DELETES = st.builds(pb.DeleteRequest, key=TEXT, expected_version_id=sometimes(INT64), partition_key=sometimes(SHORT))
 RANGES = st.builds(pb.DeleteRangeRequest, start_inclusive=TEXT, end_exclusive=TEXT)
 GETS = st.builds(
     pb.GetRequest,

@@ -25,9 +25,7 @@ from metastore.watch.errors import OffsetTrimmed, PreviousValuesMissing
 from metastore.watch.hub import WatchHub
 from metastore.watch.spec import NOW, WatchSpec
 
-KEYS = st.sampled_from(
-    [b"a", b"b", b"a/b", b"a/c", b"a/c/d", b"a//", b"z", b"b\0", "/é".encode(), b"__oxia/x"]
-)
+KEYS = st.sampled_from([b"a", b"b", b"a/b", b"a/c", b"a/c/d", b"a//", b"z", b"b\0", "/é".encode(), b"__oxia/x"])
 BOUNDS = st.sampled_from([b"", b"a", b"a/", b"a//", b"b", b"c", b"a/c", b"b\0", b"zz"])
 NAMES = st.sampled_from([b"i", b"i", b"i\0", b"j"])
 SECONDARIES = st.sampled_from([b"", b"1", b"1_2", b"1_20", b"1\0", b"2", b"a/b"])

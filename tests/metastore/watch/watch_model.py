@@ -81,9 +81,7 @@ class ShardModel:
         """What a range delete removes: user keys only, and nothing below an empty end."""
         encode = self._order.encode
         return [
-            key
-            for key in self.state
-            if not self._order.is_internal(key) and encode(start) <= encode(key) < encode(end)
+            key for key in self.state if not self._order.is_internal(key) and encode(start) <= encode(key) < encode(end)
         ]
 
     def keys_of_session(self, session_id: int) -> list[bytes]:

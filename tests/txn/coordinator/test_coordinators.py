@@ -293,5 +293,3 @@ def test_a_numbering_gives_up_after_a_bounded_number_of_lost_races() -> None:
             await asking
 
     run(scenario)
-
-

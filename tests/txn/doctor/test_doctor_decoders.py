@@ -163,8 +163,7 @@ def test_a_header_with_one_field_replaced_is_true_to_its_types_or_odd(header: He
 
 
 NANOSECONDS = (
-    b'{"state":"COMMITTED","timeout":3600.000000000,'
-    b'"createdAt":1795003807.879548836,"finalizedAt":1795003811.5}'
+    b'{"state":"COMMITTED","timeout":3600.000000000,"createdAt":1795003807.879548836,"finalizedAt":1795003811.5}'
 )
 
 PULSAR = [

@@ -89,6 +89,7 @@ def test_following_is_ended_by_an_interrupt(url: str) -> None:
         _, errors = process.communicate()
         assert (process.returncode, errors) == (EXIT_INTERRUPTED, "")
 
+
 SORTINGS: tuple[Sorting, ...] = ("hierarchical", "natural")
 LESSER = [
     "memory://doctor-natural?shards=3&key_sorting=natural",

@@ -251,9 +251,7 @@ def test_odd_records_are_named_and_left_out() -> None:
         stage, records = staged(world)
         txn_id = await stage.begin()
         odd = paths.header_key(TxnId(0, 7))
-        await stage.store.put(
-            odd, b"{}", partition_key="md_0_7", indexes=[(paths.BY_DEADLINE, paths.deadline_key(5))]
-        )
+        await stage.store.put(odd, b"{}", partition_key="md_0_7", indexes=[(paths.BY_DEADLINE, paths.deadline_key(5))])
         listing = await list_transactions(records, Wanted(), world.clock.wall_ms())
         assert [found.row.txn_id for found in listing.found] == [str(txn_id)]
         assert records.odd_count == 1

@@ -50,9 +50,7 @@ class Keeper:
         self.opened: list[Bare] = []
         self.failures: list[Exception] = []
         """What the next openings fail with."""
-        self.sessions = SessionKeeper(
-            process.store, timeout_ms=SESSION_MS, identity=process.name, pace=process.pace
-        )
+        self.sessions = SessionKeeper(process.store, timeout_ms=SESSION_MS, identity=process.name, pace=process.pace)
         bell = Bell()
         self.chart = SegmentChart(process.store, process.pace, bell)
         self.logs = logs or {"stored": StoredLogs(process.store, pace=process.pace)}

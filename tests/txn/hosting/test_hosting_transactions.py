@@ -19,6 +19,7 @@ every_kind = pytest.mark.parametrize("lacks", [(), PLAIN], ids=["full", "plain"]
 every_size = pytest.mark.parametrize("shards", [1, 3, 8])
 every_outcome = pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
 
+
 @every_size
 @every_kind
 @every_outcome

@@ -29,9 +29,7 @@ def require_time(subject: Subject, change: str) -> None:
         pytest.skip("of stores that are alike one is asked what takes seconds")
 
 
-@pytest.mark.parametrize(
-    ("change", "is_committed"), [("stay", True), ("stay", False), ("stop", False), ("die", True)]
-)
+@pytest.mark.parametrize(("change", "is_committed"), [("stay", True), ("stay", False), ("stop", False), ("die", True)])
 def test_all_of_it_or_nothing_wherever_it_is(subject: Subject, change: str, is_committed: bool) -> None:
     require_time(subject, change)
 

@@ -93,9 +93,7 @@ class Owner:
         self.sight = Sight(log)
         self.outcomes = Outcomes(process.store, process.pace)
         self.operations = OperationRecords(process.store, SEGMENT, process.name, grant.term, process.pace)
-        self.around = Surroundings(
-            log, self.sight, grant, self.outcomes, self.operations, process.pace, faults
-        )
+        self.around = Surroundings(log, self.sight, grant, self.outcomes, self.operations, process.pace, faults)
         self.subscriptions: list[Subscription] = []
 
     @classmethod

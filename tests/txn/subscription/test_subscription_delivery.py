@@ -218,7 +218,11 @@ def test_gaps_that_are_nobodys_do_not_break_a_cursor_into_pieces(monkeypatch: py
         state = await stored(world)
         assert len(state.ranges) == 3
         assert [each for each in kept if not state.is_acknowledged(each)] == [
-            kept[0], kept[2], kept[3], kept[4], kept[6]
+            kept[0],
+            kept[2],
+            kept[3],
+            kept[4],
+            kept[6],
         ]
 
     run_owned(scenario)

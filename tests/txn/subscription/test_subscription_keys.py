@@ -221,7 +221,10 @@ def test_what_a_consumer_has_that_goes_comes_to_the_next_in_order() -> None:
         await one.close()
         found = await take_all(other, 100)
         assert [(each.position, each.redeliveries) for each in found] == [
-            (first, 0), (second, 0), (third, 1), (fourth, 1)
+            (first, 0),
+            (second, 0),
+            (third, 1),
+            (fourth, 1),
         ]
         assert found[0].acknowledged == BatchBits(2, 0b01)
         assert found[3].acknowledged is None
@@ -384,7 +387,8 @@ def test_the_kinds_follow_each_other() -> None:
         exclusive = subscription.attach("x", values.SubscriptionKind.EXCLUSIVE)
         found = await take_all(exclusive)
         assert [(each.position, each.acknowledged) for each in found] == [
-            (positions[0], BatchBits(2, 0b10)), (positions[1], None)
+            (positions[0], BatchBits(2, 0b10)),
+            (positions[1], None),
         ]
         await exclusive.close()
         assert await masks(joined(subscription, "a")) == [(positions[0], 0b10), (positions[1], None)]

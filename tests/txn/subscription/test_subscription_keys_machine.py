@@ -108,9 +108,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.members)
     @rule(data=st.data(), entries=entries, turns=st.integers(0, 20))
-    def publish_while_somebody_asks_for_more(
-        self, data: st.DataObject, entries: list[list[int]], turns: int
-    ) -> None:
+    def publish_while_somebody_asks_for_more(self, data: st.DataObject, entries: list[list[int]], turns: int) -> None:
         member = data.draw(st.sampled_from(self.members))
 
         async def work() -> None:

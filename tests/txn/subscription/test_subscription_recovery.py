@@ -75,7 +75,9 @@ def test_h1_what_open_transactions_hold_survives_a_restart(lacks: tuple[str, ...
         await subscription.acknowledge(whole(positions[3:4]), other)
         found = await take_all(subscription.attach("fresh", EXCLUSIVE))
         assert [(each.position, each.acknowledged) for each in found] == [
-            (positions[2], None), (positions[4], None), (batch, BatchBits(4, 0b0101))
+            (positions[2], None),
+            (positions[4], None),
+            (batch, BatchBits(4, 0b0101)),
         ]
         await commit(world, one)
         await commit(world, other)
@@ -447,9 +449,7 @@ async def _value(owner: Owner) -> bytes | None:
 def test_creating_again_after_a_lost_answer_is_the_same(lacks: tuple[str, ...], is_applied: bool) -> None:
     async def scenario(world: World, owner: Owner) -> None:
         method = "put" if lacks else "transact"
-        owner.process.script.fail(
-            method, OutcomeUnknown("cut"), prefix=paths.cursors_path(SEGMENT), after=is_applied
-        )
+        owner.process.script.fail(method, OutcomeUnknown("cut"), prefix=paths.cursors_path(SEGMENT), after=is_applied)
         creating = owner.process.start(owner.create())
         await settle()
         await world.pass_ms(1_000)

@@ -29,9 +29,7 @@ from txn.segment.subscription import Consumer, InitialPosition, Subscription
 OUTCOMES = pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
 
 
-async def with_a_gap(
-    world: World, owner: Owner, subscription: Subscription
-) -> tuple[TxnId, list[Position], Consumer]:
+async def with_a_gap(world: World, owner: Owner, subscription: Subscription) -> tuple[TxnId, list[Position], Consumer]:
     """One who left has acknowledged the second of bucket 0 in a transaction, and another one is there."""
     gone, other = joined(subscription, "a"), joined(subscription, "b")
     positions = await owner.append(keyed(0), keyed(0), keyed(1), keyed(0))

@@ -114,9 +114,13 @@ def _ages(tables: Tables) -> Figure:
 
 
 def _operations(tables: Tables) -> Figure:
-    grouped = tables.participants.where("operations > 0").groupBy("segment").agg(
-        F.sum(F.when(F.col("subscription").isNull(), F.col("operations")).otherwise(0)).alias("writes"),
-        F.sum(F.when(F.col("subscription").isNotNull(), F.col("operations")).otherwise(0)).alias("acks"),
+    grouped = (
+        tables.participants.where("operations > 0")
+        .groupBy("segment")
+        .agg(
+            F.sum(F.when(F.col("subscription").isNull(), F.col("operations")).otherwise(0)).alias("writes"),
+            F.sum(F.when(F.col("subscription").isNotNull(), F.col("operations")).otherwise(0)).alias("acks"),
+        )
     )
     rows = grouped.orderBy(F.desc(F.col("writes") + F.col("acks")), "segment").limit(BARS_MAX).collect()
     bars = [Bar(row["segment"], [row["writes"], row["acks"]]) for row in rows]

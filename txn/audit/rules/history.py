@@ -23,11 +23,15 @@ def _lives(tables: Tables) -> DataFrame:
 def _find_reversed(tables: Tables, _: Context) -> DataFrame:
     first_end = F.min(F.when(col("state") != "OPEN", col(AS_OF)))
     last_open = F.max(F.when(col("state") == "OPEN", col(AS_OF)))
-    grouped = _lives(tables).groupBy("txn_id", "begun").agg(
-        F.count_if(col("state") == "COMMITTED").alias("seen_committed"),
-        F.count_if(col("state") == "ABORTED").alias("seen_aborted"),
-        first_end.alias("first_seen_decided"),
-        last_open.alias("last_seen_open"),
+    grouped = (
+        _lives(tables)
+        .groupBy("txn_id", "begun")
+        .agg(
+            F.count_if(col("state") == "COMMITTED").alias("seen_committed"),
+            F.count_if(col("state") == "ABORTED").alias("seen_aborted"),
+            first_end.alias("first_seen_decided"),
+            last_open.alias("last_seen_open"),
+        )
     )
     is_reversed = (col("seen_committed") > 0) & (col("seen_aborted") > 0)
     return grouped.where(is_reversed | (col("last_seen_open") > col("first_seen_decided")))
@@ -41,8 +45,11 @@ def _find_given_twice(tables: Tables, _: Context) -> DataFrame:
 
 def _find_vanished(tables: Tables, context: Context) -> DataFrame:
     """Gone sooner than it could have been decided and collected; or, where every change is recorded, gone open."""
-    earlier = tables.history("headers").where("odd_key IS NULL").groupBy("txn_id").agg(
-        F.max(AS_OF).alias("last_seen"), F.count_if(col("state") != "OPEN").alias("ends")
+    earlier = (
+        tables.history("headers")
+        .where("odd_key IS NULL")
+        .groupBy("txn_id")
+        .agg(F.max(AS_OF).alias("last_seen"), F.count_if(col("state") != "OPEN").alias("ends"))
     )
     now = tables.headers.where("odd_key IS NULL").select("txn_id")
     moment = tables.lives.agg(F.max(AS_OF).alias(AS_OF))
@@ -85,8 +92,11 @@ def _find_cursors_back(tables: Tables, _: Context) -> DataFrame:
 
 
 def _find_logs_back(tables: Tables, _: Context) -> DataFrame:
-    before = tables.history("segment_state").where("odd_key IS NULL").groupBy("segment").agg(
-        F.max("term").alias("term_was"), F.max(F.struct("trimmed_ledger", "trimmed_entry")).alias("trimmed_was")
+    before = (
+        tables.history("segment_state")
+        .where("odd_key IS NULL")
+        .groupBy("segment")
+        .agg(F.max("term").alias("term_was"), F.max(F.struct("trimmed_ledger", "trimmed_entry")).alias("trimmed_was"))
     )
     now = tables.states.where("odd_key IS NULL").join(before, "segment")
     is_back = (col("term") < col("term_was")) | (F.struct("trimmed_ledger", "trimmed_entry") < col("trimmed_was"))

@@ -47,9 +47,7 @@ def _is_aborted_while_open(context: Context) -> Column:
 
 def _is_trimmed(context: Context) -> Column:
     ledger, entry = col("aborted_ledger"), col("aborted_entry")
-    is_behind = (ledger < col("trimmed_ledger")) | (
-        (ledger == col("trimmed_ledger")) & (entry < col("trimmed_entry"))
-    )
+    is_behind = (ledger < col("trimmed_ledger")) | ((ledger == col("trimmed_ledger")) & (entry < col("trimmed_entry")))
     return is_known("aborted") & is_behind & context.settled("log_changed")
 
 

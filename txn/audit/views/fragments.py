@@ -131,9 +131,10 @@ def places_of(columns: Mapping[str, Array]) -> Array:
     chosen = pyarrow.array(numpy.flatnonzero(is_place))
     if len(chosen):
         mixture = hashes(columns["segment"].take(chosen))
-        for more in (hashes(columns["subscription"].take(chosen)), *(
-            columns[name].take(chosen).to_numpy().view(numpy.uint64) for name in ("ledger", "last_entry")
-        )):
+        for more in (
+            hashes(columns["subscription"].take(chosen)),
+            *(columns[name].take(chosen).to_numpy().view(numpy.uint64) for name in ("ledger", "last_entry")),
+        ):
             mixture = mixed(mixture ^ mixed(more))
         found[is_place] = mixture
     return pyarrow.array(found.view(numpy.int64), NUMBER, mask=~is_place)

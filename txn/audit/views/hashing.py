@@ -12,10 +12,13 @@ Hashes = Any
 
 _WORD = 8
 _SEED = numpy.uint64(0x9E3779B97F4A7C15)
-_ROUNDS = [(numpy.uint64(shift), numpy.uint64(factor)) for shift, factor in (
-    (30, 0xBF58476D1CE4E5B9),
-    (27, 0x94D049BB133111EB),
-)]
+_ROUNDS = [
+    (numpy.uint64(shift), numpy.uint64(factor))
+    for shift, factor in (
+        (30, 0xBF58476D1CE4E5B9),
+        (27, 0x94D049BB133111EB),
+    )
+]
 """Of the mixer of SplitMix64: shift, then multiply."""
 _LAST_SHIFT = numpy.uint64(31)
 _STEP = numpy.uint64(0xD6E8FEB86659FD93)

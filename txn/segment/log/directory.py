@@ -1,8 +1,8 @@
 """The directory of a segment's local log: who has it, and what the log says of itself beside its entries.
 
-    LOCK           held, by the kernel, for as long as a process has the log open; it goes when the process dies
-    segment.json   the `LogState`: replaced as a whole, durably
-    log/           the entries of all ledgers, one behind the other, in a log of `metastore.log`
+LOCK           held, by the kernel, for as long as a process has the log open; it goes when the process dies
+segment.json   the `LogState`: replaced as a whole, durably
+log/           the entries of all ledgers, one behind the other, in a log of `metastore.log`
 """
 
 from __future__ import annotations

@@ -74,9 +74,7 @@ class LedgerLengths:
 
     def whole_before(self, bound: Position) -> tuple[LedgerLength, ...]:
         """The ledgers all of whose entries lie before a bound, and are followed by other ledgers."""
-        return tuple(
-            each for each in self.ledgers[:-1] if (each.ledger, each.length) <= (bound.ledger, bound.entry)
-        )
+        return tuple(each for each in self.ledgers[:-1] if (each.ledger, each.length) <= (bound.ledger, bound.entry))
 
 
 _ledger = attrgetter("ledger")

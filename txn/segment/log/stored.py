@@ -184,9 +184,7 @@ class StoredSegmentLog(OwnedLog):
         )
 
     def _fenced(self) -> Fenced:
-        return Fenced(
-            f"the log of {self.segment!r} has a later owner than term {self.term}: stop, and campaign again"
-        )
+        return Fenced(f"the log of {self.segment!r} has a later owner than term {self.term}: stop, and campaign again")
 
     async def close(self) -> None:
         self._end(self._closed())

@@ -43,7 +43,5 @@ async def has_cursor(store: MetadataStore, segment: str, subscription: str) -> b
 async def subscriptions_of(store: MetadataStore, segment: str) -> list[str]:
     """The names of a segment's subscriptions, those on their way out as well."""
     every = paths.below(paths.cursors_path(segment), store.key_sorting)
-    names = [
-        paths.subscription_of_cursor_key(key) async for key in store.list(every, partition_key=segment)
-    ]
+    names = [paths.subscription_of_cursor_key(key) async for key in store.list(every, partition_key=segment)]
     return [name for name in names if await has_cursor(store, segment, name)]

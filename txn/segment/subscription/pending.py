@@ -156,9 +156,7 @@ class PendingAcks:
             self._check_nothing_within(txn_id, ack, cursor.mark)
             return
         for other in self._holders.get(ack.position, ()):
-            if other != txn_id and overlap(
-                ack.position, share_of(ack), self._claims[other].shares[ack.position]
-            ):
+            if other != txn_id and overlap(ack.position, share_of(ack), self._claims[other].shares[ack.position]):
                 raise _conflict(ack, f"{other} holds it", other)
 
     def _check_nothing_within(self, txn_id: TxnId | None, ack: Ack, mark: Position) -> None:

@@ -17,9 +17,7 @@ class Reader:
     What was trimmed away before it came there is passed over.
     """
 
-    def __init__(
-        self, log: SegmentLog, readable: Readable, start: Position, *, is_following: bool = True
-    ) -> None:
+    def __init__(self, log: SegmentLog, readable: Readable, start: Position, *, is_following: bool = True) -> None:
         self.at = start
         """Where it goes on."""
         self._is_following = is_following

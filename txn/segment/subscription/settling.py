@@ -426,4 +426,3 @@ def _recorded(found: tuple[str, Record]) -> RecordedAck:
 def _is_settling(acking: Acking) -> bool:
     known = acking.followed.now
     return acking.ender is not None and known is not None and not known.is_open
-

@@ -244,9 +244,7 @@ class Subscription:
         if late:
             raise too_late(self.name, late)
 
-    def _judged(
-        self, acks: Sequence[Ack], consumer: Consumer | None, era: int | None
-    ) -> tuple[list[Ack], list[Ack]]:
+    def _judged(self, acks: Sequence[Ack], consumer: Consumer | None, era: int | None) -> tuple[list[Ack], list[Ack]]:
         """Of acknowledgements outside of transactions what may be carried out now, and what comes too late."""
         free, late = self._dispatcher.parted(acks, consumer)
         free = [_in_short(ack) for ack in free]

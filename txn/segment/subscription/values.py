@@ -88,7 +88,6 @@ class Asking:
         if starts[0] != 0 or any(one >= other for one, other in pairwise(starts)):
             raise ValueError(f"buckets that begin at {starts[:8]}: from 0 on, each behind the one before")
 
-
     @property
     def identity(self) -> Identity | None:
         """By which it is the same on another stream; None: it is another one on each."""

@@ -75,9 +75,7 @@ def test_closing_removes_the_records_of_all_shards(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with await opened(tmp_path, "shards=4") as store:
             async with await store.open_session(TIMEOUT_MS, identity="me") as session:
-                stored = await asyncio.gather(
-                    *(store.put(f"/{number}", b"", session=session) for number in range(40))
-                )
+                stored = await asyncio.gather(*(store.put(f"/{number}", b"", session=session) for number in range(40)))
                 assert {each.version.identity for each in stored} == {"me"}
                 ids = {shard: [] for shard in store.shards}  # type: dict[object, list[int | None]]
                 assert len({each.version.session_id for each in stored}) <= len(ids)

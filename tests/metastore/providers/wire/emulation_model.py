@@ -217,9 +217,7 @@ class ModelShards(PlainShards):
         model.understated = max(-1, min(offset, model.committed))
         self.cut()
 
-    async def notifications(
-        self, shard: int, after_offset: int | None
-    ) -> AsyncGenerator[NotificationBatch, None]:
+    async def notifications(self, shard: int, after_offset: int | None) -> AsyncGenerator[NotificationBatch, None]:
         cuts, model = await self._connect(), self.shards[shard]
         if after_offset is None:
             after_offset = model.committed if model.understated is None else model.understated

@@ -204,20 +204,22 @@ def _random_step(choice: random.Random) -> Step:
         return "write", shard, writes, choice.choice([0, 0, 1, 2, 4, 8, 16])
     if dice < 0.8:
         return "read", choice.randint(1, 5)
-    return choice.choice([
-        ("turns", choice.randint(1, 30)),
-        ("turns", choice.randint(1, 30)),
-        ("commit", shard, writes),
-        ("fail", shard),
-        ("end session", shard),
-        ("trim", shard),
-        ("kill", shard, choice.randint(0, 5)),
-        ("cut",),
-        ("wait", choice.choice([0.01, 0.2, 3.0])),
-        ("resume",),
-        ("resume",),
-        ("begin", choice.random() < 0.5),
-    ])
+    return choice.choice(
+        [
+            ("turns", choice.randint(1, 30)),
+            ("turns", choice.randint(1, 30)),
+            ("commit", shard, writes),
+            ("fail", shard),
+            ("end session", shard),
+            ("trim", shard),
+            ("kill", shard, choice.randint(0, 5)),
+            ("cut",),
+            ("wait", choice.choice([0.01, 0.2, 3.0])),
+            ("resume",),
+            ("resume",),
+            ("begin", choice.random() < 0.5),
+        ]
+    )
 
 
 def _random_write(choice: random.Random) -> Write:

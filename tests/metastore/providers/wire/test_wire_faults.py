@@ -76,10 +76,12 @@ def test_writes_watches_and_sessions_survive_cuts(server: ServerProcess, seed: i
                         return False
                     return True
 
-                await asyncio.gather(*[
-                    history.write(store, f"w{seed}-{writer:02d}", is_over, is_conditional=writer % 2 == 0)
-                    for writer in range(WRITERS)
-                ])
+                await asyncio.gather(
+                    *[
+                        history.write(store, f"w{seed}-{writer:02d}", is_over, is_conditional=writer % 2 == 0)
+                        for writer in range(WRITERS)
+                    ]
+                )
                 last = keys_on_every_shard(direct, f"w{seed}-last")
                 for key in last:
                     await direct.put(key, b"")

@@ -59,9 +59,7 @@ def test_shards_are_found_by_id() -> None:
         pytest.param([Shard(0, "a:1", 0, 10), Shard(1, "a:1", 12, LAST_HASH)], id="gap"),
         pytest.param([Shard(0, "a:1", 0, 10), Shard(1, "a:1", 10, LAST_HASH)], id="overlap"),
         pytest.param([Shard(0, "a:1", 0, 10), Shard(0, "a:1", 11, LAST_HASH)], id="one id twice"),
-        pytest.param(
-            [Shard(0, "a:1", 0, LAST_HASH), Shard(1, "a:1", LAST_HASH + 1, LAST_HASH)], id="empty range"
-        ),
+        pytest.param([Shard(0, "a:1", 0, LAST_HASH), Shard(1, "a:1", LAST_HASH + 1, LAST_HASH)], id="empty range"),
     ],
 )
 def test_assignments_that_do_not_fit_together_are_refused(shards: list[Shard]) -> None:

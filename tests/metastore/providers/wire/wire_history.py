@@ -39,9 +39,7 @@ class History:
     def number_of(self, outcome: Outcome) -> int:
         return sum(attempt.outcome is outcome for attempt in self.attempts)
 
-    async def write(
-        self, store: MetadataStore, key: str, is_over: Callable[[int], bool], is_conditional: bool
-    ) -> None:
+    async def write(self, store: MetadataStore, key: str, is_over: Callable[[int], bool], is_conditional: bool) -> None:
         """Writes a key again and again; after a write whose outcome is not known it looks what is there."""
         version_id: int | None = None
         for number in count():
