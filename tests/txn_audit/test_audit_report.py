@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -59,7 +60,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize(("width", "is_dark"), [(1200, False), (1200, True), (400, False)])
+@pytest.mark.parametrize(("width", "is_dark"), [(1200, False), (1200, True), (700, False), (400, False)])
 def test_everything_is_shown_and_fits(page: Path, browser: Browser, width: int, is_dark: bool) -> None:
     shown = browser.open(page.as_uri(), width=width, is_dark=is_dark)
     assert shown.evaluate("[...document.querySelectorAll('.charts h3')].map(each => each.textContent)") == [*CHARTS]
@@ -67,6 +68,8 @@ def test_everything_is_shown_and_fits(page: Path, browser: Browser, width: int, 
     bars = "[...document.querySelectorAll('svg rect, .track i')].map(each => each.getBoundingClientRect())"
     assert shown.evaluate(f"{bars}.filter(each => each.width < 1 || each.height < 1).length") == 0
     assert shown.evaluate(f"{bars}.length") > len(CHARTS)
+    tops = shown.evaluate("[...document.querySelectorAll('.tile')].map(each => each.getBoundingClientRect().top)")
+    assert len(set(Counter(tops).values())) == 1, "every row of tiles is full"
     assert shown.evaluate("document.querySelectorAll('.rule').length") == 4
     assert shown.evaluate("document.querySelector('.verdict').textContent") == "2 critical"
     assert shown.overflowing() == []

@@ -23,7 +23,9 @@ header p { color: var(--pale); font-size: 14px; margin-top: 4px; overflow-wrap: 
 .verdict { font-weight: 600; padding: 8px 16px; border-radius: 999px; color: var(--card); background: var(--well); }
 .verdict.critical { background: var(--critical); } .verdict.error { background: var(--error); }
 .verdict.warning { background: var(--warning); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 14px; margin: 24px 0 14px; }
+.tiles { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 14px; margin: 24px 0 14px; }
+@media (max-width: 860px) { .tiles { grid-template-columns: repeat(3, minmax(0, 1fr)); } }
+@media (max-width: 460px) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 .tile, .card { background: var(--card); border: 1px solid var(--line); border-radius: 12px; box-shadow: var(--shade);
   min-width: 0; }
 .tile { padding: 13px 18px; color: var(--pale); font-size: 13px; }
