@@ -16,7 +16,7 @@ from metastore.engine.leaves import MappedFile
 from metastore.engine.pages import Pages, root_of
 from metastore.engine.tree import Transaction, Tree
 from metastore.spark.records import Records
-from metastore.spark.stores.leaves import Elsewhere, Found, Leaves, copied
+from metastore.spark.stores.leaves import Elsewhere, Found, Leaves, Unsent, copied
 
 LENGTH = struct.Struct("<I")
 MAP_BYTES = 1 << 30
@@ -80,8 +80,8 @@ def copies(
     file.reach(int(opened.info()["last_pgno"]) + 1)
     for leaves in file.leaves(root_of(transaction, b"records"), low, high):
         for part in copied(b"".join(leaves.pieces), numpy.array(leaves.lengths), leaves.skipped, leaves.records):
-            if isinstance(part, Elsewhere):
-                items += tree.ascending(transaction, part.low, part.high, 1_000_000)
+            if isinstance(part, Unsent):
+                items += tree.ascending(transaction, part.first, part.last + b"\0", part.records)
             else:
                 items += items_of(part)
     return items

@@ -60,6 +60,15 @@ class Elsewhere(NamedTuple):
     high: bytes
 
 
+class Unsent(NamedTuple):
+    """Records of a message, some of which have values on pages of their own: to be asked for again."""
+
+    first: bytes
+    last: bytes
+    """Their keys."""
+    records: int
+
+
 class Leaves:
     """The leaves of an environment, whose pages stay open as long."""
 
@@ -132,7 +141,7 @@ def _below(block: Block) -> Numbers:
     return (_words(block, _places(block)) & _48_BITS).astype(numpy.int64)
 
 
-def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> list[Found | Elsewhere]:
+def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> list[Found | Unsent]:
     """So many values, behind some others, of leaves that lie one behind the other as `engine.leaves` copies them."""
     data = numpy.frombuffer(buffer, numpy.uint8)
     starts = numpy.cumsum(lengths) - lengths
@@ -153,13 +162,13 @@ def copied(buffer: Buffer, lengths: Numbers, skipped: int, told: int) -> list[Fo
     return list(_parted(whole, numpy.isin(leaf, leaf[is_elsewhere])))
 
 
-def _parted(whole: Found, is_elsewhere: Any) -> Iterator[Found | Elsewhere]:
+def _parted(whole: Found, is_elsewhere: Any) -> Iterator[Found | Unsent]:
     """What is here, and what is not, in turns."""
     bounds = numpy.flatnonzero(numpy.diff(is_elsewhere)) + 1
     for start, end in pairwise([0, *bounds.tolist(), len(is_elsewhere)]):
         if is_elsewhere[start]:
             first, last = (bytes(whole.buffer[whole.key_starts[at] : whole.starts[at]]) for at in (start, end - 1))
-            yield Elsewhere(first, last + b"\0")
+            yield Unsent(first, last, end - start)
         else:
             yield Found(whole.buffer, whole.starts[start:end], whole.nodes[start:end])
 

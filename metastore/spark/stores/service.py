@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from metastore.providers.wire.store import WireStore
 from metastore.spark.errors import WrongOption
 from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
-from metastore.spark.stores.leaves import Elsewhere, copied
+from metastore.spark.stores.leaves import Unsent, copied
 from metastore.spark.stores.loop import Loop
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, SourceStore
 from metastore.spark.stores.point import Point
@@ -72,7 +73,9 @@ class ServiceStore(SourceStore):
         reply = self._loop.run(lambda: self._caller.unary(shard, path, message, what, repeatable=True))
         return answer.FromString(reply.message)
 
-    def _stream(self, shard: int, path: str, request: Message, decode: Callable[[bytes], Sequence[T]]) -> Iterator[T]:
+    def _stream(
+        self, shard: int, path: str, request: Message, decode: Callable[[bytes], Sequence[T]]
+    ) -> Generator[T, None, None]:
         what = path.rpartition("/")[2]
         source = Source(self._caller, shard, path, request.SerializeToString(), decode, what)
         for portion in self._loop.each(alone(source)):
@@ -119,19 +122,28 @@ class ServiceStore(SourceStore):
         if "point" not in point.shards[shard]:
             raise WrongOption("the point is of the directory, and the store is read through its service: pin it there")
         for part in self._scanned(piece, shard, point, rows, pages=piece.index is None):
-            if isinstance(part, Records):
+            if isinstance(part, Unsent):
+                yield from self._asked_again(part, piece, shard, point, rows)
+            else:
                 yield part
-                continue
-            # Large values are not on the pages.
-            decode = key_order(self.key_sorting).decode
-            large = replace(piece, start=decode(part.low), end=decode(part.high))
-            for more in self._scanned(large, shard, point, rows, pages=False):
-                assert isinstance(more, Records), "records were wanted"
-                yield more
+
+    def _asked_again(self, unsent: Unsent, piece: Piece, shard: int, point: Point, rows: int) -> Iterator[Records]:
+        order = key_order(self.key_sorting)
+        # More may be before this end than is wanted: it is no key of the store, and its place may be another.
+        again = replace(piece, start=order.decode(unsent.first), end=order.decode(unsent.last) + b"\0")
+        left = unsent.records
+        with closing(self._scanned(again, shard, point, min(rows, left), pages=False)) as found:
+            for records in found:
+                assert isinstance(records, Records), "records were wanted"
+                yield records if len(records) <= left else records.some(numpy.arange(left))
+                left -= len(records)
+                if left <= 0:
+                    return
+        raise AssertionError(f"{left} records of the point are missing from {again.start!r} on")
 
     def _scanned(
         self, piece: Piece, shard: int, point: Point, rows: int, *, pages: bool
-    ) -> Iterator[Records | Elsewhere]:
+    ) -> Generator[Records | Unsent, None, None]:
         held, is_index = point.shards[shard]["point"], piece.index is not None
         request = pb.BulkScanRequest(
             shard=shard, point=held, range=_range(piece), rows=min(rows, ROWS_MAX), pages=pages
@@ -159,7 +171,7 @@ def _range(piece: Piece) -> pb.BulkRange:
     return pb.BulkRange(start_inclusive=piece.start, end_exclusive=piece.end, index_name=piece.index)
 
 
-def told(message: bytes, shard: int, is_index: bool) -> Sequence[Records | Elsewhere]:
+def told(message: bytes, shard: int, is_index: bool) -> Sequence[Records | Unsent]:
     """What a bulk message tells. Its first field is nearly all of it: that is read where it is, and not copied."""
     assert message[:1] in (RECORDS_TAG, PAGES_TAG), "a bulk message begins with its records, or pages"
     size, start = read_varint(message, 1)
@@ -168,7 +180,7 @@ def told(message: bytes, shard: int, is_index: bool) -> Sequence[Records | Elsew
     buffer = memoryview(message)[start : start + size]
     if message[:1] == PAGES_TAG:
         return [
-            part if isinstance(part, Elsewhere) else records_in(part.buffer, part.starts, shard)
+            part if isinstance(part, Unsent) else records_in(part.buffer, part.starts, shard)
             for part in copied(buffer, lengths, rest.skipped, rest.told)
         ]
     starts = numpy.cumsum(lengths) - lengths
