@@ -5,11 +5,13 @@ layer per table. A `View` stacks generations on the trees and reads as if it wer
 
 The order of a layer is kept lazily: most workloads read by key, and sorting at every put would cost them more than
 the put itself. A layer's dict never forgets a key (a deleted one becomes None), so the keys that are not sorted yet
-are exactly the youngest of its insertion order.
+are exactly the youngest of its insertion order. A layer that no longer changes may be read by several threads, each of
+which may be the first to want its order: one sorts it, and the others wait.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -27,18 +29,20 @@ Read = Callable[[Transaction, bytes, "bytes | None", int], list[Item]]
 class Layer:
     """Changes of one table: key -> value, or None for deleted."""
 
-    __slots__ = ("_sorted", "entries")
+    __slots__ = ("_sorted", "_sorting", "entries")
 
     def __init__(self, entries: dict[bytes, bytes | None] | None = None) -> None:
         self.entries: dict[bytes, bytes | None] = {} if entries is None else entries
         self._sorted: SortedList[bytes] = SortedList()
+        self._sorting = threading.Lock()
 
     def keys(self, start: bytes, stop: bytes | None, limit: int, reverse: bool) -> list[bytes]:
         """Up to `limit` keys of [start, stop) in order, from the low or the high end."""
-        missing = len(self.entries) - len(self._sorted)
-        if missing:
-            self._sorted.update(islice(reversed(self.entries), missing))
-            assert len(self._sorted) == len(self.entries), "a layer lost a key"
+        with self._sorting:
+            missing = len(self.entries) - len(self._sorted)
+            if missing:
+                self._sorted.update(islice(reversed(self.entries), missing))
+                assert len(self._sorted) == len(self.entries), "a layer lost a key"
         if not self._sorted:
             return []
         return list(islice(self._sorted.irange(start, stop, (True, False), reverse), limit))

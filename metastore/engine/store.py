@@ -189,8 +189,9 @@ class Store:
     def snapshot(self) -> Snapshot:
         """A view that later writes do not reach. Called with the lock held; to be closed."""
         assert self.open_snapshots < READERS_MAX - 1, "the caller bounds the number of snapshots"
+        snapshot = Snapshot(self)
         self.open_snapshots += 1
-        return Snapshot(self)
+        return snapshot
 
     def size_bytes(self) -> int:
         """What the records and indexes take in LMDB, and the generations above at the most."""
