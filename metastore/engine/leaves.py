@@ -57,7 +57,7 @@ class MappedFile:
         self._chunks: list[mmap.mmap] = []
 
     def reach(self, pages: int) -> None:
-        """Maps so many pages, as far as there are any: LMDB counts those too that were given up before they were written."""
+        """Maps so many pages, as far as there are any: LMDB also counts those that were given up unwritten."""
         with self._path.open("rb") as file:
             size = file.seek(0, 2)
             pages = min(pages, size // self._page_bytes)

@@ -328,7 +328,11 @@ class Shard:
             return self._store.size_bytes()
 
     def trim_log(self) -> int:
-        """Drops log entries that are older than the retention and in LMDB; returns the oldest offset left."""
+        """Drops log entries that are older than the retention and in LMDB; returns the oldest offset left.
+
+        LMDB forgets those who read its file and were killed: what they held can be used again.
+        """
+        self.store.environment.reader_check()
         return self.rounds.between_rounds(self._changes.trim)
 
     # -- the end

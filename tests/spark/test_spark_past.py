@@ -6,10 +6,13 @@ import os
 import random
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import lmdb
 import pytest
 
 from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
@@ -77,6 +80,16 @@ class Writer:
         self._process.communicate(timeout=30)
 
 
+@contextmanager
+def holding(path: Path) -> Iterator[tuple[subprocess.Popen[str], Point]]:
+    """A process that holds a point of a directory."""
+    command = [sys.executable, "-m", "metastore.spark.holder", f"lmdb://{path}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        yield holder, Point.parse(holder.stdout.readline())
+        holder.communicate()
+
+
 def read(store: DirectoryStore, point: Point) -> dict[str, bytes]:
     found = all_records(store, point, rows=7)
     assert len(found) == len(dict(found))
@@ -112,10 +125,7 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
             held = Point.parse(str(DirectoryShards(tmp_path, "default").hold(stack)))
         # LMDB's transactions have ended with the stack, so a holder of its own process is needed for what follows.
         assert held.shards[0]["offset"] > 0
-        command = [sys.executable, "-m", "metastore.spark.holder", f"lmdb://{tmp_path}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-            assert holder.stdout is not None
-            point = Point.parse(holder.stdout.readline())
+        with holding(tmp_path) as (_, point):
             for _ in range(3):
                 with DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
                     assert read(store, point) == expected
@@ -123,7 +133,61 @@ def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int)
                     assert sorted(read_by_index(store, point)) == by_index
                     assert sorted(read_keys_by_index(store, point)) == [entry[:2] for entry in by_index]
                 writer.disturb(choice, 30)
-            holder.communicate()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_point_is_gone_with_its_holder(tmp_path: Path, is_killed: bool) -> None:
+    choice = random.Random(3)
+    with Writer(tmp_path, "hierarchical") as writer, DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
+        writer.disturb(choice, 40)
+        expected = dict(writer.records)
+        with holding(tmp_path) as (holder, point):
+            writer.disturb(choice, 30)
+            assert read(store, point) == expected
+            if is_killed:
+                holder.kill()
+                holder.wait()
+                writer.disturb(choice, 30)
+                assert read(store, point) == expected, "LMDB keeps the pages of the dead until it looks after them"
+                writer.do("trim")
+        for _ in range(5):
+            with pytest.raises(PointGone, match="no longer kept" if is_killed else "must outlive all reads of it"):
+                read(store, point)
+            writer.disturb(choice, 30)
+
+
+def test_whoever_cannot_be_known_to_lmdb_reads_what_was_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = random.Random(4)
+    with Writer(tmp_path, "hierarchical") as writer, DirectoryStore(DirectoryShards(tmp_path, "default")) as store:
+        writer.disturb(choice, 200)
+        writer.do(f"feed {FEED_ALL}")
+        with_locks = lmdb.open
+
+        def mounted_read_only(path: str, *, lock: bool = True, **options: Any) -> lmdb.Environment:
+            if lock:
+                raise lmdb.ReadonlyError(f"{path}: Read-only file system")
+            return with_locks(path, lock=lock, **options)
+
+        monkeypatch.setattr(lmdb, "open", mounted_read_only)
+        expected, point = dict(writer.records), store.pin(1000)
+        assert read(store, point) == expected
+        found: list[tuple[bytes, bytes]] = []
+        with pytest.raises(PointGone, match="mounted read only"):  # noqa: PT012
+            for records in store.scan(Piece(0), point, 1):
+                found += zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+                writer.disturb(choice, 10)
+                writer.do(f"feed {FEED_ALL}")
+        assert found
+        assert all(expected[key.decode()] == value for key, value in found)
+        with holding(tmp_path) as (_, held):
+            expected = dict(writer.records)
+            assert read(store, held) == expected
+            writer.disturb(choice, 40)
+            writer.do(f"feed {FEED_ALL}")
+            with pytest.raises(PointGone, match="must outlive"):
+                read(store, held)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,6 +206,19 @@ def test_without_a_holder_a_point_is_read_as_it_was_or_not_at_all(tmp_path: Path
                 lost += 1
             writer.disturb(choice, 10)
         assert seed != 0 or lost == 0
+
+
+def test_lmdb_forgets_those_who_were_killed(tmp_path: Path) -> None:
+    with (
+        Writer(tmp_path, "natural") as writer,
+        holding(tmp_path) as (holder, _),
+        closing(DirectoryShards(tmp_path, "default").files(0)) as files,
+    ):
+        holder.kill()
+        holder.wait()
+        assert f" {holder.pid} " in files.environment.readers()
+        writer.do("trim")
+        assert f" {holder.pid} " not in files.environment.readers()
 
 
 def test_what_was_trimmed_is_told(tmp_path: Path) -> None:

@@ -89,7 +89,13 @@ class DirectoryStore(SourceStore):
         state = State(**point.shards[shard])
         # An environment can be open only once in a process, and one look at the log is enough for all.
         with closing(self._shards.files(shard, state.log_end)) as files, closing(Past(files, state)) as past:
-            yield partial(self._scanned, past)
+            yield partial(self._checked, past)
+
+    def _checked(self, past: Past, piece: Piece, rows: int) -> Iterator[Records]:
+        with past.kept():
+            for records in self._scanned(past, piece, rows):
+                past.check()
+                yield records
 
     def _scanned(self, past: Past, piece: Piece, rows: int) -> Iterator[Records]:
         assert piece.shard is not None

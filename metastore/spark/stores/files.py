@@ -5,6 +5,7 @@ Whoever only holds a point needs no more than this: neither numpy nor Arrow, whi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -39,6 +40,10 @@ class State(NamedTuple):
     """What LMDB held then."""
     roots: tuple[tuple[int, int, int], ...] = ()
     """Its sub-databases then, short and long, of records and of indexes; none if nobody holds them."""
+    holder: int = 0
+    """The process that holds them, by the number that LMDB knows it by."""
+    transaction: int = 0
+    """What it holds, by LMDB's number."""
 
     @property
     def log_end(self) -> LogPlace:
@@ -52,7 +57,7 @@ class ShardFiles:
     def __init__(self, directory: Path, known: LogPlace | None = None) -> None:
         self._index = directory / "index"
         try:
-            self.environment = _open(self._index)
+            self.environment, self._has_lock = _open(self._index)
         except lmdb.Error as error:
             raise StoreUnreachable(f"{self._index} cannot be read: {error}") from None
         self._meta = self.environment.open_db(b"meta", create=False)
@@ -77,23 +82,46 @@ class ShardFiles:
         transaction = self.environment.begin()
         applied = self.applied(transaction).next_offset
         end = self.log.end()
-        roots = tuple(tuple(each) for each in self.roots(transaction)) if is_held else ()
         assert end.offset >= applied, "LMDB is ahead of the log"
-        return State(end.offset, end.segment, end.position, applied, roots), transaction  # type: ignore[arg-type]
+        state = State(end.offset, end.segment, end.position, applied)
+        if is_held:
+            roots = tuple((each.page, each.depth, each.entries) for each in self.roots(transaction))
+            state = state._replace(roots=roots, holder=os.getpid(), transaction=transaction.id())
+        return state, transaction
+
+    def is_kept(self, transaction: lmdb.Transaction[bytes]) -> bool:
+        """Whether all pages that a transaction of this environment has read were as it sees them."""
+        return self._has_lock or self._is_as_after(transaction.id())
+
+    def holds(self, state: State) -> bool:
+        """Whether all pages of a state that were read by now were as its holder keeps them."""
+        if not self._has_lock:
+            return self._is_as_after(state.transaction)
+        readers = (line.split() for line in self.environment.readers().splitlines())
+        return any(
+            (reader[0], reader[-1]) == (str(state.holder), str(state.transaction)) for reader in readers if reader
+        )
+
+    def _is_as_after(self, transaction: int) -> bool:
+        # A write uses no page that was still in use when it began, but maybe one that the write before gave up.
+        return int(self.environment.info()["last_txnid"]) <= transaction + 1
 
     def close(self) -> None:
         """Lets the files go."""
         self.environment.close()
 
 
-def _open(path: Path) -> lmdb.Environment:
-    """Opens an environment beside its writer, with its locks; without them only where nobody could write."""
+def _open(path: Path) -> tuple[lmdb.Environment, bool]:
+    """Opens an environment beside its writer; whether with its locks, by which it knows of us.
+
+    Without them only where we cannot write. Others may, where we have it mounted so.
+    """
     try:
-        return _opened(path, has_lock=True)
+        return _opened(path, has_lock=True), True
     except lmdb.Error as error:
         if not isinstance(error, lmdb.ReadonlyError) and "Read-only file system" not in str(error):
             raise
-        return _opened(path, has_lock=False)
+        return _opened(path, has_lock=False), False
 
 
 def _opened(path: Path, has_lock: bool) -> lmdb.Environment:

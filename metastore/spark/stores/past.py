@@ -10,12 +10,14 @@ What was overwritten behind the point can be known in these ways, tried in this 
 - the process that pinned the point holds LMDB's state of then: its pages are still there, and are read;
 - the first later change says that there was nothing, or what there was (while the log keeps previous records);
 - LMDB does not have the later change yet.
-In the rare other case the read fails with PointGone. With a point that is held (`pin`) there is no other case.
+In the rare other case the read fails with PointGone. With a point that is held (`pin`) there is no other case as long
+as its holder lives: after each look at the pages it is asked whether they were still kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
@@ -103,10 +105,9 @@ class Past:
     def view(self, table: Table, low: bytes, high: bytes | None) -> View:
         """The shard at the state, as far as this range of the table goes."""
         layer = self._generation.layers[table].entries
-        pages = self._files.pages()
-        for key in self._later[table]:
-            if key not in layer and low <= key and (high is None or key < high):
-                layer[key] = self._before(table, key, pages)
+        later = self._later[table]
+        keys = [key for key in later if key not in layer and low <= key and (high is None or key < high)]
+        layer.update(self._before(table, keys))
         return View(self._files.trees, self._transaction, [self._generation])
 
     def entries(self, low: bytes, high: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -131,15 +132,31 @@ class Past:
         """The record that an index entry leads to, by its encoded key."""
         layer = self._generation.layers[Table.RECORDS].entries
         if key not in layer and key in self._later[Table.RECORDS]:
-            layer[key] = self._before(Table.RECORDS, key, self._files.pages())
+            layer.update(self._before(Table.RECORDS, [key]))
         record = self._records.record(key)
         assert record is not None, "an index entry has no record"
         return record
 
-    def _before(self, table: Table, key: bytes, pages: Pages) -> bytes | None:
-        """What a key was at the point, which was changed since, and not between `applied` and the point."""
-        if self._state.roots:
-            return _held(pages, self._state, table, key)
+    def _before(self, table: Table, keys: list[bytes]) -> dict[bytes, bytes | None]:
+        """What keys were at the point, which were changed since, and not between `applied` and the point."""
+        if not keys:
+            return {}
+        if not self._state.roots:
+            return {key: self._before_change(table, key) for key in keys}
+        pages = self._files.pages()
+        try:
+            found = {key: _held(pages, self._state, table, key) for key in keys}
+        except Exception as error:
+            # Pages that LMDB has used again may look like anything.
+            if self._files.holds(self._state):
+                raise
+            raise _holder_gone() from error
+        if not self._files.holds(self._state):
+            raise _holder_gone()
+        return found
+
+    def _before_change(self, table: Table, key: bytes) -> bytes | None:
+        """The same of one key, if nobody holds the point."""
         later = self._later[table][key]
         if not later.existed or later.before is not None:
             return later.before
@@ -201,9 +218,38 @@ class Past:
                 return
             start, size = last + b"\0", _next_size(block, count)
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Around all that is read: PointGone if LMDB, which may not know of us, can have used its pages again."""
+        try:
+            yield
+        except Exception as error:
+            if self._files.is_kept(self._transaction):
+                raise
+            raise _used_again() from error
+        self.check()
+
+    def check(self) -> None:
+        """PointGone if something that was read by now may be wrong."""
+        if not self._files.is_kept(self._transaction):
+            raise _used_again()
+
     def close(self) -> None:
         """Lets LMDB reuse what this has held."""
         self._transaction.abort()
+
+
+def _holder_gone() -> PointGone:
+    return PointGone(
+        "whoever held the point has let it go, or has ended: its `metastore.spark.pin` must outlive all reads of it"
+    )
+
+
+def _used_again() -> PointGone:
+    return PointGone(
+        "the directory was written to while it was read, and is mounted read only here, so that LMDB cannot know of "
+        "its readers: mount it writable, or read through the service"
+    )
 
 
 def _next_size(block: list[bytes], count: int) -> int:
