@@ -39,11 +39,12 @@ def _next_size(page: Page) -> int:
 class _Point:
     """One of them. Its lock is held while it is read or let go: LMDB's transactions are not for two threads at once."""
 
-    def __init__(self, snapshot: Snapshot, hold_s: float, now_s: float) -> None:
+    def __init__(self, snapshot: Snapshot, hold_s: float, now_s: float, is_passing: bool) -> None:
         self.lock = threading.Lock()
         self.snapshot: Snapshot | None = snapshot
         self.hold_s = hold_s
         self.used_s = now_s
+        self.is_passing = is_passing
 
 
 class Points:
@@ -61,20 +62,34 @@ class Points:
     def __len__(self) -> int:
         return len(self._points)
 
-    def hold(self, hold_ms: int) -> tuple[int, int]:
-        """Keeps the present state; returns the point's id and the first offset that it does not hold."""
+    def hold(self, hold_ms: int, *, is_passing: bool = False) -> tuple[int, int]:
+        """Keeps the present state; returns the point's id and the first offset that it does not hold.
+
+        A passing point makes room for others when it has not been used for a while.
+        """
         if not limits.POINT_HOLD_MS_MIN <= hold_ms <= limits.POINT_HOLD_MS_MAX:
             raise InvalidRequest(
                 f"a point cannot be held for {hold_ms} ms: {limits.POINT_HOLD_MS_MIN} to {limits.POINT_HOLD_MS_MAX}"
             )
+        now_s = self._clock.monotonic_s()
         with self._lock:
-            if len(self._points) >= limits.POINTS_MAX:
-                raise Overloaded(f"{limits.POINTS_MAX} points are held (POINTS_MAX); try again later")
+            past = self._last_used_before(now_s) if len(self._points) >= limits.POINTS_MAX else None
             with self._store.lock:
                 snapshot = self._store.snapshot()
             point_id = next(self._ids)
-            self._points[point_id] = _Point(snapshot, hold_ms / 1000, self._clock.monotonic_s())
+            self._points[point_id] = _Point(snapshot, hold_ms / 1000, now_s, is_passing)
+        if past is not None:
+            self.release(past)
         return point_id, snapshot.durable.next_offset
+
+    def _last_used_before(self, now_s: float) -> int:
+        """The point that can make room, of several the one that was not used for longest."""
+        unused_s = now_s - limits.PASSING_POINT_HOLD_MS / 1000
+        passing = {key: point.used_s for key, point in self._points.items() if point.is_passing}
+        first = min(passing, key=passing.__getitem__, default=None)
+        if first is None or passing[first] > unused_s:
+            raise Overloaded(f"{limits.POINTS_MAX} points are held (POINTS_MAX); try again later")
+        return first
 
     def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[Page]:
         """A range of a table, in order, some records at a time; PointReleased if the point is gone, also meanwhile."""

@@ -1092,20 +1092,24 @@ class HoldPointRequest(_message.Message):
 
     SHARD_FIELD_NUMBER: _builtins.int
     HOLD_MS_FIELD_NUMBER: _builtins.int
+    PASSING_FIELD_NUMBER: _builtins.int
     shard: _builtins.int
     hold_ms: _builtins.int
     """How long it is kept after its last use; docs/limits.md has the bounds. It may go earlier: when the store must grow, or
     ends.
     """
+    passing: _builtins.bool
+    """Of one read: to be let go when there are too many points, a minute after its last use or later."""
     def __init__(
         self,
         *,
         shard: _builtins.int | None = ...,
         hold_ms: _builtins.int = ...,
+        passing: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "shard", b"shard"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "hold_ms", b"hold_ms", "shard", b"shard"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shard", b"_shard", "hold_ms", b"hold_ms", "passing", b"passing", "shard", b"shard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__shard: _TypeAlias = _typing.Literal["shard"]  # noqa: Y015
     _WhichOneofArgType__shard: _TypeAlias = _typing.Literal["_shard", b"_shard"]  # noqa: Y015

@@ -110,7 +110,7 @@ def point_of(store: SourceStore, options: Options) -> Point:
             f"{options.store} cannot be read at one point: records that change meanwhile may be seen before or "
             'after, each by itself. If that will do, give option "consistent" as false'
         )
-    return store.pin(options.hold_ms)
+    return store.pin(options.hold_ms, is_passing=True)
 
 
 def plan(store: SourceStore, scopes: Sequence[Scope], wanted: int, records_min: int = 1) -> list[Piece]:

@@ -43,7 +43,7 @@ class HoldPointCall(OneRequest):
         request = decode(tidemark_pb2.HoldPointRequest, message)
         host = _host(self.host, request)
         host.shard.check_open()
-        point, next_offset = host.shard.points.hold(request.hold_ms)
+        point, next_offset = host.shard.points.hold(request.hold_ms, is_passing=request.passing)
         self.call.reply(tidemark_pb2.HoldPointResponse(point=point, next_offset=next_offset).SerializeToString())
 
 

@@ -72,7 +72,7 @@ class ContractStore(SourceStore):
     def shard_of(self, partition_key: str) -> int | None:
         return self._reads.shard_of(partition_key)
 
-    def pin(self, hold_ms: int) -> Point:
+    def pin(self, hold_ms: int, *, is_passing: bool = False) -> Point:
         """No point at all, and it says so."""
         return Point("", {}, is_consistent=False)
 

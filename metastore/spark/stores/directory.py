@@ -54,7 +54,7 @@ class DirectoryStore(SourceStore):
 
     # -- points
 
-    def pin(self, hold_ms: int) -> Point:
+    def pin(self, hold_ms: int, *, is_passing: bool = False) -> Point:
         return self._shards.pin()
 
     def check_point(self, point: Point) -> None:

@@ -73,8 +73,11 @@ class SourceStore(ABC):
         """Where a partition lives; None where the store does not tell its shards apart."""
 
     @abstractmethod
-    def pin(self, hold_ms: int) -> Point:
-        """The present state of all shards, kept for so long after its last use, where something has to keep it."""
+    def pin(self, hold_ms: int, *, is_passing: bool = False) -> Point:
+        """The present state of all shards, kept for so long after its last use, where something has to keep it.
+
+        Of one read it is a passing one: it may make room for others.
+        """
 
     @abstractmethod
     def check_point(self, point: Point) -> None:

@@ -86,12 +86,12 @@ class ServiceStore(SourceStore):
 
     # -- points
 
-    def pin(self, hold_ms: int) -> Point:
+    def pin(self, hold_ms: int, *, is_passing: bool = False) -> Point:
         states: dict[int, dict[str, int]] = {}
         point = Point(self._identity, states)
         try:
             for shard in self.shards:
-                request = pb.HoldPointRequest(shard=shard, hold_ms=hold_ms)
+                request = pb.HoldPointRequest(shard=shard, hold_ms=hold_ms, passing=is_passing)
                 held = self._ask(shard, HOLD_POINT, request, pb.HoldPointResponse)
                 states[shard] = {"offset": held.next_offset, "point": held.point}
         except BaseException:

@@ -72,6 +72,26 @@ def test_a_point_goes_some_time_after_its_last_use(shard: Shard, clock: ManualCl
         next(reading)
 
 
+def test_passing_points_make_room_when_they_were_not_used_for_a_while(shard: Shard, clock: ManualClock) -> None:
+    put(shard, 0, 10)
+    hold_ms = 2 * limits.PASSING_POINT_HOLD_MS
+    lasting, _ = shard.points.hold(hold_ms)
+    passing = [shard.points.hold(hold_ms, is_passing=True)[0] for _ in range(limits.POINTS_MAX - 1)]
+    clock.advance_ms(limits.PASSING_POINT_HOLD_MS - 1)
+    with pytest.raises(Overloaded, match="POINTS_MAX"):
+        shard.points.hold(hold_ms)
+    assert len(keys(shard, passing[0])) == 10
+    clock.advance_ms(1)
+    shard.points.hold(hold_ms)
+    shard.points.hold(hold_ms, is_passing=True)
+    assert len(shard.points) == limits.POINTS_MAX
+    for gone in passing[1:3]:
+        with pytest.raises(PointReleased, match="no longer held"):
+            keys(shard, gone)
+    for kept in (lasting, passing[0], *passing[3:]):
+        assert len(keys(shard, kept)) == 10
+
+
 def test_points_are_bounded_in_number_and_in_time(shard: Shard) -> None:
     points = [shard.points.hold(HOLD_MS)[0] for _ in range(limits.POINTS_MAX)]
     assert len(set(points)) == len(shard.points) == limits.POINTS_MAX
