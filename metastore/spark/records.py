@@ -16,6 +16,8 @@ Numbers = Any
 Buffer = Any
 """Bytes, in an object that lends them."""
 
+BYTES_MAX = (1 << 31) - 1
+"""Of a buffer: Arrow says in 32 bits where in it a piece begins."""
 _VARINT_BYTES_MAX = 10
 _FIXED64_BYTES = 8
 
@@ -44,6 +46,7 @@ class Records:
         self.as_of_ms: int | None = None
         """When it is, if the reader has said so."""
         self._bytes = numpy.frombuffer(buffer, numpy.uint8)
+        assert len(self._bytes) <= BYTES_MAX, "whoever reads hands out less at a time"
         self._starts = starts
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ import lmdb
 import pytest
 
 from metastore.spark.errors import PointGone, StoreUnreachable, WrongOption
+from metastore.spark.stores import past
 from metastore.spark.stores.directory import DirectoryStore
 from metastore.spark.stores.files import DirectoryShards
 from metastore.spark.stores.model import Piece
@@ -115,8 +116,11 @@ def read_keys_by_index(store: DirectoryStore, point: Point) -> list[tuple[str, s
 
 @pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_held_point_is_read_as_it_was(tmp_path: Path, sorting: str, seed: int) -> None:
+def test_a_held_point_is_read_as_it_was(
+    tmp_path: Path, sorting: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     choice = random.Random(seed)
+    monkeypatch.setattr(past, "BLOCK_BYTES", choice.choice([past.BLOCK_BYTES, 2000]))
     with Writer(tmp_path, sorting) as writer:
         writer.disturb(choice, 40)
         with ExitStack() as stack:

@@ -15,6 +15,7 @@ from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.server.tidemark.portions import portion_messages, record_messages
 from metastore.spark import pin
+from metastore.spark.stores import past
 from metastore.spark.stores.leaves import Unsent
 from metastore.spark.stores.model import Piece
 from metastore.spark.stores.opening import open_source
@@ -117,7 +118,10 @@ def test_messages_are_of_about_as_many_records_as_are_wanted(shard: Shard) -> No
 
 
 @pytest.mark.parametrize("sorting", ["hierarchical", "natural"])
-def test_a_service_and_its_directory_say_the_same(start_server: StartServer, sorting: str) -> None:
+def test_a_service_and_its_directory_say_the_same(
+    start_server: StartServer, sorting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past, "BLOCK_BYTES", 10_000)
     choice = random.Random(7)
     before = {f"/{number % 7}/{number}": choice.randbytes(choice.choice([10, 200, 3000])) for number in range(3000)}
     server = start_server(sorting=sorting)

@@ -22,7 +22,7 @@ from metastore.spark.stores.entries import keys_in, keys_of, secondary_keys
 from metastore.spark.stores.files import DirectoryShards, State
 from metastore.spark.stores.leaves import Found
 from metastore.spark.stores.model import Advance, ChangedRecord, Piece, Scan, SourceStore
-from metastore.spark.stores.past import Past
+from metastore.spark.stores.past import Past, parts
 from metastore.spark.stores.point import Point
 from metastore.watch.effects import effects_of
 from metastore.watch.matching import matches_of
@@ -111,8 +111,11 @@ class DirectoryStore(SourceStore):
                     yield keys_of(found, piece.shard, self._order)
             return
         for entries in past.entries(low, high, rows):
-            records = [past.record(self._order.encode(primary)) for _, primary in entries]
-            yield records_of(records, piece.shard, secondary_keys(self._order, entries))
+            at = 0
+            for records in parts(past.record(self._order.encode(primary)) for _, primary in entries):
+                keys = secondary_keys(self._order, entries[at : at + len(records)])
+                yield records_of(records, piece.shard, keys)
+                at += len(records)
 
     # -- the change log
 

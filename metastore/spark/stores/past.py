@@ -16,7 +16,7 @@ as its holder lives: after each look at the pages it is asked whether they were 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
@@ -180,7 +180,8 @@ class Past:
         size = min(count, FIRST_BLOCK_ROWS)
         while items := view.ascending(table, low, high, size):
             block = [record for _, record in items]
-            yield records_of(block, shard)
+            for part in parts(block):
+                yield records_of(part, shard)
             low, size = items[-1][0] + b"\0", _next_size(block, count)
 
     def _is_as_stored(self, table: Table, low: bytes, high: bytes) -> bool:
@@ -208,10 +209,10 @@ class Past:
         if not cursor.set_range(low[:HEAD]):
             return
         values, start, size = cursor.iternext(keys=False, values=True), low, min(count, FIRST_BLOCK_ROWS)
-        while block := list(islice(values, size)):
-            last = cursor.key() if len(block) == size else b""
+        while block := next(parts(islice(values, size)), None):
+            last = cursor.key()
             if not last or last >= high:
-                items = self._files.trees[table].ascending(self._transaction, start, high, size)
+                items = self._files.trees[table].ascending(self._transaction, start, high, len(block))
                 block, last = [value for _, value in items], b""
             yield block
             if not last:
@@ -237,6 +238,20 @@ class Past:
     def close(self) -> None:
         """Lets LMDB reuse what this has held."""
         self._transaction.abort()
+
+
+def parts(records: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Records in lists, each of which ends with the one by which it comes to BLOCK_BYTES."""
+    part: list[bytes] = []
+    size = 0
+    for record in records:
+        part.append(record)
+        size += len(record)
+        if size >= BLOCK_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _holder_gone() -> PointGone:
