@@ -38,7 +38,7 @@ POINTS_MAX = 128
 POINT_HOLD_MS_MIN = 1_000
 POINT_HOLD_MS_MAX = 3_600_000
 """How long a point may be held after its last use."""
-PASSING_POINT_HOLD_MS = 60_000
+PASSING_POINT_HOLD_MS = 10_000
 """A passing point stays for so long after its last use, and then for as long as there is room."""
 SNAPSHOTS_MAX = 512
 """Long scans that may be under way at a time."""

@@ -57,7 +57,7 @@ class ShardFiles:
     def __init__(self, directory: Path, known: LogPlace | None = None) -> None:
         self._index = directory / "index"
         try:
-            self.environment, self._has_lock = _open(self._index)
+            self.environment = lmdb.open(str(self._index), map_size=MAP_BYTES, max_dbs=SUBDATABASES_MAX, readonly=True)
         except lmdb.Error as error:
             raise StoreUnreachable(f"{self._index} cannot be read: {error}") from None
         self._meta = self.environment.open_db(b"meta", create=False)
@@ -90,42 +90,24 @@ class ShardFiles:
         return state, transaction
 
     def is_kept(self, transaction: lmdb.Transaction[bytes]) -> bool:
-        """Whether all pages that a transaction of this environment has read were as it sees them."""
-        return self._has_lock or self._is_as_after(transaction.id())
+        """Whether all pages that a transaction of this environment has read by now were as it sees them."""
+        return self._keeps(os.getpid(), transaction.id())
 
     def holds(self, state: State) -> bool:
         """Whether all pages of a state that were read by now were as its holder keeps them."""
-        if not self._has_lock:
-            return self._is_as_after(state.transaction)
-        readers = (line.split() for line in self.environment.readers().splitlines())
-        return any(
-            (reader[0], reader[-1]) == (str(state.holder), str(state.transaction)) for reader in readers if reader
-        )
+        return self._keeps(state.holder, state.transaction)
 
-    def _is_as_after(self, transaction: int) -> bool:
-        # A write uses no page that was still in use when it began, but maybe one that the write before gave up.
-        return int(self.environment.info()["last_txnid"]) <= transaction + 1
+    def _keeps(self, process: int, transaction: int) -> bool:
+        # LMDB knows of no reader that has it mounted read only. A write uses no page that was in use when it began, but
+        # maybe one that the write before gave up.
+        if int(self.environment.info()["last_txnid"]) <= transaction + 1:
+            return True
+        readers = (line.split() for line in self.environment.readers().splitlines())
+        return any((reader[0], reader[-1]) == (str(process), str(transaction)) for reader in readers if reader)
 
     def close(self) -> None:
         """Lets the files go."""
         self.environment.close()
-
-
-def _open(path: Path) -> tuple[lmdb.Environment, bool]:
-    """Opens an environment beside its writer; whether with its locks, by which it knows of us.
-
-    Without them only where we cannot write. Others may, where we have it mounted so.
-    """
-    try:
-        return _opened(path, has_lock=True), True
-    except lmdb.Error as error:
-        if not isinstance(error, lmdb.ReadonlyError) and "Read-only file system" not in str(error):
-            raise
-        return _opened(path, has_lock=False), False
-
-
-def _opened(path: Path, has_lock: bool) -> lmdb.Environment:
-    return lmdb.open(str(path), map_size=MAP_BYTES, max_dbs=SUBDATABASES_MAX, readonly=True, lock=has_lock)
 
 
 class DirectoryShards:
