@@ -1099,7 +1099,7 @@ class HoldPointRequest(_message.Message):
     ends.
     """
     passing: _builtins.bool
-    """Of one read: to be let go when there are too many points, a minute after its last use or later."""
+    """Of one read: to be let go when there are too many points, some time after its last use."""
     def __init__(
         self,
         *,
