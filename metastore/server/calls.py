@@ -87,6 +87,10 @@ class OneRequest:
             known = RpcError(grpc.StatusCode.INTERNAL, "internal error")
         self.call.finish(known.code, known.message, known.trailing_metadata())
 
+    def cut_off(self, error: RpcError) -> None:
+        """Ends the call with an error now, where `fail` would wait until the client takes what was sent before."""
+        self.call.cancel(error.code, error.text)
+
     def answer(self, encode: Callable[[Any], bytes]) -> Callable[[Any, BaseException | None], None]:
         """What to call with the outcome of a write: replies with its encoded result, or fails."""
 
@@ -150,7 +154,7 @@ class StreamedAnswer(OneRequest):
         super().__init__(call, host, report)
         self._messages: Iterator[bytes] = iter(())
         self.produced = 0
-        """Messages so far; one that stands still for long is a reader that does not read."""
+        """Messages so far."""
 
     def messages(self, message: bytes) -> Iterator[bytes]:
         """The answers to a request; checks the request before it yields."""
@@ -166,7 +170,7 @@ class StreamedAnswer(OneRequest):
     @property
     def has_room(self) -> bool:
         """Whether another message may be produced."""
-        return not self.call.is_over and self.call.unsent_count < AHEAD_MESSAGES_MAX
+        return not self.call.is_finished and self.call.unsent_count < AHEAD_MESSAGES_MAX
 
     def produce(self) -> None:
         """Produces as much as there is room for."""
@@ -189,8 +193,16 @@ class StreamedAnswer(OneRequest):
         if close is not None:
             close()
 
-    def on_over(self) -> None:
+    def let_go(self) -> None:
+        """Frees what the answers come from, in a callback of the call or in its turn; nothing more is produced."""
         self.stop()
+
+    def fail(self, error: BaseException) -> None:
+        super().fail(error)
+        self.let_go()  # it may be long until the call is over: the error waits behind what is not taken
+
+    def on_over(self) -> None:
+        self.let_go()
 
 
 class ReadCall(StreamedAnswer):

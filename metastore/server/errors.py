@@ -38,6 +38,12 @@ class RpcError(Exception):
         self.domain = domain
         self.metadata = metadata or {}
 
+    @property
+    def text(self) -> str:
+        """The message with the cause, for a client that cannot be sent the details."""
+        cause = self.metadata.get("cause")
+        return f"{self.message}: {cause}" if cause else self.message
+
     def trailing_metadata(self) -> tuple[tuple[str, bytes], ...]:
         """The details, if there are any."""
         if self.reason is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from metastore.clock import Clock
 from metastore.engine.errors import EngineError
 from metastore.engine.ticking import TEND_INTERVAL_S, Ticker, trim_interval_s
-from metastore.server.calls import Report, StreamedAnswer
+from metastore.server.calls import OneRequest, Report, StreamedAnswer
 from metastore.server.errors import unavailable
 from metastore.server.health import HealthService
 from metastore.server.host import ShardHost
@@ -21,7 +21,11 @@ logger = logging.getLogger("tidemark.metastore")
 TICK_S_MAX = 1.0
 """More than that between two ticks was a standstill: of the process, or for want of a processor."""
 STALLED_READER_S = 60.0
-"""A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space."""
+"""A scan whose reader takes nothing for so long is ended: its snapshot keeps LMDB from reusing space. So is a call of
+any kind that has ended already, as far as the server is concerned, but whose last messages nobody takes."""
+
+Progress = tuple[int, int]
+"""Of a call: changes whenever its reader takes a message."""
 
 
 class Housekeeper:
@@ -45,7 +49,7 @@ class Housekeeper:
         self._trim_at_s = clock.monotonic_s() + self._trim_interval_s
         self._tend_at_s = clock.monotonic_s()
         self._ticked_s = clock.monotonic_s()
-        self._standing: dict[StreamedAnswer, tuple[int, float]] = {}
+        self._standing: dict[OneRequest, tuple[Progress, float]] = {}
         self._failed: set[int] = set()
         self._stopped: set[int] = set()
         self._ticker = Ticker(self.tick, "housekeeper")
@@ -97,7 +101,7 @@ class Housekeeper:
         for host in self._shards:
             host.shard.note_standstill(standstill_s)
         self._standing = {
-            call: (produced, since_s + standstill_s) for call, (produced, since_s) in self._standing.items()
+            call: (progress, since_s + standstill_s) for call, (progress, since_s) in self._standing.items()
         }
 
     def _tell_progress(self, now_s: float) -> None:
@@ -122,14 +126,29 @@ class Housekeeper:
             self._report(f"housekeeping of shard {shard_id}", error)
 
     def _end_stalled(self, now_s: float) -> None:
-        standing: dict[StreamedAnswer, tuple[int, float]] = {}
+        """Cuts off the calls that have waited for their readers for too long.
+
+        To fail them would not do: the error would wait, and the snapshot with it, behind what the reader does not take.
+        """
+        standing: dict[OneRequest, tuple[Progress, float]] = {}
         for call in self._router.open_calls():
-            if isinstance(call, StreamedAnswer):
-                produced, since_s = self._standing.get(call, (-1, now_s))
-                if produced != call.produced:
-                    standing[call] = (call.produced, now_s)
-                elif now_s - since_s < STALLED_READER_S:
-                    standing[call] = (produced, since_s)
-                else:
-                    call.fail(unavailable(f"the reader took nothing for {STALLED_READER_S:.0f} s"))
+            progress = _progress_of_waiting(call)
+            if progress is None:
+                continue
+            seen, since_s = self._standing.get(call, (None, now_s))
+            if seen != progress:
+                standing[call] = (progress, now_s)
+            elif now_s - since_s < STALLED_READER_S:
+                standing[call] = (progress, since_s)
+            else:
+                call.cut_off(unavailable(f"the reader took nothing for {STALLED_READER_S:.0f} s"))
         self._standing = standing
+
+
+def _progress_of_waiting(call: OneRequest) -> Progress | None:
+    """How far a call has come that waits for its reader; None if it waits for something else, or may wait for ever."""
+    if not call.call.is_sending:
+        return None
+    if isinstance(call, StreamedAnswer):
+        return call.produced, call.call.unsent_count
+    return (0, call.call.unsent_count) if call.call.is_finished else None

@@ -157,7 +157,7 @@ class Pump(OpenCall):
     def _run(self) -> None:
         while True:
             with self._state:
-                if not self._is_wanted or self.call.is_over:
+                if not self._is_wanted or self.call.is_finished:
                     self._is_running = False
                     return
                 self._is_wanted = False

@@ -81,11 +81,11 @@ class BulkAnswer(StreamedAnswer):
         return bool(self.host.courtesy.after(lambda: self.guarded(self._take)))
 
     def _take(self) -> bool:
-        if self.call.is_over:
+        if self.call.is_finished:
             self.stop()
         return self.has_room and self.produce_one() and self.has_room
 
-    def on_over(self) -> None:
+    def let_go(self) -> None:
         self.host.bulk_turns.ask(self)  # which may be at it
 
 

@@ -78,6 +78,10 @@ class WatchCall(OpenCall):
     def on_drained(self) -> None:
         self.ask()
 
+    def fail(self, error: BaseException) -> None:
+        super().fail(error)
+        self.ask()  # its watches end in the turn: it may be long until the call is over
+
     def on_over(self) -> None:
         self.ask()
 
@@ -110,7 +114,7 @@ class WatchCall(OpenCall):
             return False
 
     def _take_turn(self) -> bool:
-        if self.call.is_over:
+        if self.call.is_finished:
             self._release()
             return False
         if self.call.unsent_count >= AHEAD_MESSAGES_MAX:
@@ -246,7 +250,7 @@ class WatchCall(OpenCall):
         return news.ended(watch_id, known, oldest)
 
     def _release(self) -> None:
-        """The call is over."""
+        """The call is over, or nothing more will be told."""
         self._requests.clear()
         for watch in list(self._watches.values()):
             self._forget(watch)

@@ -8,6 +8,7 @@ and a message costs what the core costs and little more.
 It promises: the callbacks of one call never overlap and come in order, the last of them exactly once;
 messages are received one at a time, and only as fast as the handler returns; what was sent goes out in
 order, and how much of it still waits is known, so that a producer can stop (`unsent_count`, `on_drained`);
+a call whose client takes nothing can be ended all the same (`cancel`, where `finish` waits for the client);
 a handler that fails ends its own call only; after `stop` nothing runs.
 
 It refuses: to know what the bytes mean, to queue what is received, to bound what is sent (the producer has

@@ -105,6 +105,16 @@ class Call:
         """How many messages wait for those before them."""
         return len(self._unsent) if self._unsent else 0
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether a message is under way, or the end of the call; for as long as the client takes none."""
+        return self._sending
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more can be sent: the call was finished, though perhaps not all of it is sent, or is over."""
+        return self._closing
+
     def send(self, message: bytes) -> None:
         """Sends a message after those before it; does nothing once the call was finished or is over."""
         with self._lock:
@@ -142,6 +152,18 @@ class Call:
                 return
             shipment = self._load(None)
         self._ship(*shipment)
+
+    def cancel(self, code: grpc.StatusCode, details: str) -> None:
+        """Ends the call now, finished or not, and drops what is unsent; does nothing when it is over.
+
+        `finish` waits for what the client does not take, and so perhaps for ever. After this `on_over` comes, whatever
+        the client does; if it has had no status yet it gets this one, behind a message that may be cut off.
+        """
+        with self._lock:
+            call = None if self.is_over else self._core
+            self._break_off()
+        if call is not None:
+            core.cancel(call, code, details)
 
     def pause_receiving(self) -> None:
         """In `on_message`: no message is received after this one. Elsewhere one more may be under way."""

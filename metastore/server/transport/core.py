@@ -27,6 +27,7 @@ CoreCall = Any
 Tag = Callable[[Event], None]
 
 NEEDED_NAMES = (
+    "Call.cancel",
     "Call.peer",
     "Call.start_server_batch",
     "CallError.ok",
@@ -161,6 +162,16 @@ def start_finishing(
     if with_watch:
         operations.append(cygrpc.ReceiveCloseOnServerOperation(NO_FLAGS))
     _start(call, tuple(operations), tag)
+
+
+def cancel(call: CoreCall, code: grpc.StatusCode, details: str) -> None:
+    """Ends the call now, past all that flow control holds back: batches under way fail, and whoever watches is told.
+
+    A client that has no status yet gets this one. It has no trailing metadata: the core cannot send any here.
+    """
+    error = call.cancel(code.value[0], details.encode())
+    if error != cygrpc.CallError.ok:
+        raise CoreError(f"the core refused to cancel a call with error {error}")
 
 
 def peer(call: CoreCall) -> str:

@@ -16,6 +16,7 @@ from transport_helpers import (
     Echo,
     Quiet,
     RawChannel,
+    Recorder,
     Reply,
     Requests,
     Serving,
@@ -108,6 +109,7 @@ class Probes:
         call.send(b"too late")
         call.reply(b"too late")
         call.finish()
+        call.cancel(grpc.StatusCode.ABORTED, "too late")
         call.pause_receiving()
         call.resume_receiving()
         assert (call.unsent_count, call.unsent_bytes) == (0, 0)
@@ -163,6 +165,74 @@ def test_stopping_the_server_ends_a_call_once(state: str) -> None:
         running.server.stop(0)
         probes.check_the_end()
         assert code_of(lambda: list(answers)) in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("state", STATES)
+def test_a_call_that_the_server_cancels_ends_once_and_is_freed(state: str) -> None:
+    probes = Probes(state)
+    with serving(probes) as running, connected(running) as channel:
+        probes.begin(channel)
+        assert probes.in_state is not None
+        probes.in_state.call.cancel(grpc.StatusCode.ABORTED, "enough")
+        probes.check_the_end()
+
+
+def reply_at_once(call: Call) -> None:
+    call.reply(BEYOND_ANY_WINDOW)
+
+
+def finish_behind_messages(call: Call) -> None:
+    for _ in range(3):
+        call.send(BEYOND_ANY_WINDOW)
+    call.finish()
+
+
+def send_and_leave_open(call: Call) -> None:
+    for _ in range(3):
+        call.send(BEYOND_ANY_WINDOW)
+
+
+@pytest.mark.parametrize("block", [reply_at_once, finish_behind_messages, send_and_leave_open])
+def test_a_call_whose_client_takes_nothing_is_over_when_it_is_cancelled(block: Callable[[Call], None]) -> None:
+    with recording() as (running, recorders), connected(running, ("grpc.http2.bdp_probe", 0)) as channel:
+        answers = channel.unary_stream(METHOD)(b"request")
+        recorder = recorders.get(timeout=WITHIN_S)
+        assert [recorder.next_event(), recorder.next_event()] == [b"request", "half close"]
+        block(recorder.call)
+        assert recorder.call.is_sending, "else the client has taken everything"
+        recorder.call.cancel(grpc.StatusCode.ABORTED, "enough")
+        assert recorder.call.is_finished
+        assert (recorder.call.unsent_count, recorder.call.unsent_bytes) == (0, 0)
+        assert recorder.next_event() == "over"
+        assert code_of(lambda: list(answers)) is grpc.StatusCode.ABORTED
+        assert answers.details() == "enough"
+
+
+def test_calls_may_be_cancelled_while_other_threads_send() -> None:
+    """At whatever moment it comes: each call is over once, and none is left, which `serving` sees to."""
+    with recording() as (running, recorders), connected(running) as channel:
+        for _ in range(200):
+            answers = channel.unary_stream(METHOD)(b"request")
+            recorder = recorders.get(timeout=WITHIN_S)
+            sender = threading.Thread(target=send_until_over, args=(recorder.call,))
+            sender.start()
+            assert next(answers) == b"message"
+            recorder.call.cancel(grpc.StatusCode.ABORTED, "enough")
+            sender.join()
+            check_that_it_ends(answers, recorder)
+
+
+def check_that_it_ends(answers: grpc._CallIterator[bytes], recorder: Recorder) -> None:
+    assert code_of(lambda: list(answers)) is grpc.StatusCode.ABORTED
+    while recorder.next_event() != "over":
+        pass
+    assert recorder.events.empty()
+
+
+def send_until_over(call: Call) -> None:
+    while not call.is_over:
+        call.send(b"message")
 
 
 @pytest.mark.usefixtures("_no_collector")
