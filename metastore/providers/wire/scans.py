@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 import grpc.aio
@@ -28,11 +29,16 @@ IndexedKey = tuple[str, str]
 PULLED_PORTION = 256
 
 
+class BrokenOff(Unavailable):
+    """A stream ended before its end, and not because nobody answered: the server may be there, with the rest of it."""
+
+
 class Source(Generic[T]):
     """The answers of one shard to one request. Always one portion is read ahead, and never more.
 
     A stream that fails before its first answer is asked for again. One that breaks off later cannot be: another would
-    show another state of the shard.
+    show another state of the shard. Who reads a state that is kept may ask for the rest of it by another source, which
+    `goes_on`: it asks once, so that a server that is gone is found to be so as soon as without it.
     """
 
     def __init__(
@@ -43,6 +49,8 @@ class Source(Generic[T]):
         request: bytes,
         decode: Callable[[bytes], Sequence[T]],
         what: str,
+        *,
+        goes_on: bool = False,
     ) -> None:
         self._caller = caller
         self._shard_id = shard_id
@@ -50,13 +58,15 @@ class Source(Generic[T]):
         self._request = request
         self._decode = decode
         self._what = what
+        self._goes_on = goes_on
         self._call: AnswerCall | None = None
         self._leader = ""
         self._ahead: asyncio.Task[bytes | None] | None = None
 
     def start(self) -> None:
         """Asks the shard."""
-        self._ahead = asyncio.create_task(self._first(), name=f"{self._what} on shard {self._shard_id}")
+        first = self._again() if self._goes_on else self._first()
+        self._ahead = asyncio.create_task(first, name=f"{self._what} on shard {self._shard_id}")
 
     async def next(self) -> Sequence[T] | None:
         """The next portion, which may be empty; None at the end."""
@@ -98,11 +108,20 @@ class Source(Generic[T]):
                 raise failure.refusal(what)
             await self._caller.pause(self._shard_id, failure, deadline, backoff, what)
 
+    async def _again(self) -> bytes | None:
+        self._leader = self._caller.topology.leader(self._shard_id)
+        if not self._leader:
+            raise Unavailable(f"{self._what} broke off, and shard {self._shard_id} has no leader now: begin anew")
+        self._call = self._caller.channels.answers(self._leader, self._path, self._request, None)
+        return await self._read()
+
     async def _read(self) -> bytes | None:
         try:
             return await self._message(self._caller.request_timeout_s)
         except grpc.aio.AioRpcError as failed:
             failure = failure_of(failed)
+            if failure.is_passing:
+                failure = replace(failure, kind=BrokenOff)
         except TimeoutError:
             failure = no_answer(self._leader, self._caller.request_timeout_s)
         raise failure.refusal(f"{self._what} broke off at {self._leader}, begin anew")

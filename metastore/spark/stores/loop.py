@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from metastore.clock import Clock, SystemClock
 from metastore.interface import (
     InvalidRequest,
     MetadataStore,
@@ -38,11 +39,40 @@ def told() -> Iterator[None]:
         raise kind(str(error)) from None
 
 
+class PatientLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only while somebody runs it.
+
+    In between, whoever reads does something else, for as long as he likes. What comes meanwhile waits for him, and is
+    not late: no timer may say so before the loop has had a look.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._now_s = clock.monotonic_s
+        self._left_s = self._now_s()
+        """When it was run last."""
+        self._stood_s = 0.0
+        """For how long it stood still until it was."""
+        self._is_run = False
+
+    def time(self) -> float:
+        return (self._now_s() if self._is_run else self._left_s) - self._stood_s
+
+    def run_forever(self) -> None:
+        self._stood_s += self._now_s() - self._left_s
+        self._is_run = True
+        try:
+            super().run_forever()
+        finally:
+            self._left_s = self._now_s()
+            self._is_run = False
+
+
 class Loop:
     """An event loop of our own, with a store on it."""
 
-    def __init__(self, url: str) -> None:
-        self._runner = asyncio.Runner()
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self._runner = asyncio.Runner(loop_factory=lambda: PatientLoop(clock or SystemClock()))
         try:
             self.store: MetadataStore = self.run(lambda: open_promptly(url))
         except BaseException:

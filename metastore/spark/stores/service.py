@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -19,9 +20,9 @@ from metastore.pb import oxia_pb2
 from metastore.pb import tidemark_pb2 as pb
 from metastore.providers.wire.plain_store import PlainStore
 from metastore.providers.wire.protocol import BULK_SCAN, CHANGES, CUT_RANGE, DESCRIBE, HOLD_POINT, REACH, RELEASE_POINT
-from metastore.providers.wire.scans import Source, alone
+from metastore.providers.wire.scans import BrokenOff, Source, alone
 from metastore.providers.wire.store import WireStore
-from metastore.spark.errors import WrongOption
+from metastore.spark.errors import StoreUnreachable, WrongOption
 from metastore.spark.records import Records, records_in
 from metastore.spark.stores.contract import ContractStore, PlainShards
 from metastore.spark.stores.leaves import Unsent, copied
@@ -34,6 +35,9 @@ T = TypeVar("T")
 
 ROWS_MAX = 10_000
 """Records in one message, as the service allows."""
+
+RESUMPTIONS_MAX = 3
+"""How often in a row a stream that broke off is asked for again, if nothing new comes of it."""
 
 RECORDS_TAG, PAGES_TAG = b"\n", b'"'
 
@@ -74,11 +78,11 @@ class ServiceStore(SourceStore):
         return answer.FromString(reply.message)
 
     def _stream(
-        self, shard: int, path: str, request: Message, decode: Callable[[bytes], Sequence[T]]
+        self, shard: int, path: str, request: Message, decode: Callable[[bytes], Sequence[T]], *, goes_on: bool
     ) -> Generator[T, None, None]:
         what = path.rpartition("/")[2]
-        source = Source(self._caller, shard, path, request.SerializeToString(), decode, what)
-        for portion in self._loop.each(alone(source)):
+        source = Source(self._caller, shard, path, request.SerializeToString(), decode, what, goes_on=goes_on)
+        for portion in self._loop.each(_portions(source)):
             yield from portion
 
     def shard_of(self, partition_key: str) -> int:
@@ -121,18 +125,25 @@ class ServiceStore(SourceStore):
         assert shard is not None
         if "point" not in point.shards[shard]:
             raise WrongOption("the point is of the directory, and the store is read through its service: pin it there")
-        for part in self._scanned(piece, shard, point, rows, pages=piece.index is None):
-            if isinstance(part, Unsent):
-                yield from self._asked_again(part, piece, shard, point, rows)
-            else:
-                yield part
+        done = Done(piece)
+        yield from resumed(lambda goes_on: done.noting(self._whole(done.rest, shard, point, rows, goes_on)))
+
+    def _whole(
+        self, piece: Piece, shard: int, point: Point, rows: int, goes_on: bool
+    ) -> Generator[Records, None, None]:
+        with closing(self._scanned(piece, shard, point, rows, pages=piece.index is None, goes_on=goes_on)) as parts:
+            for part in parts:
+                if isinstance(part, Unsent):
+                    yield from self._asked_again(part, piece, shard, point, rows)
+                else:
+                    yield part
 
     def _asked_again(self, unsent: Unsent, piece: Piece, shard: int, point: Point, rows: int) -> Iterator[Records]:
         order = key_order(self.key_sorting)
         # More may be before this end than is wanted: it is no key of the store, and its place may be another.
         again = replace(piece, start=order.decode(unsent.first), end=order.decode(unsent.last) + b"\0")
         left = unsent.records
-        with closing(self._scanned(again, shard, point, min(rows, left), pages=False)) as found:
+        with closing(self._scanned(again, shard, point, min(rows, left), pages=False, goes_on=False)) as found:
             for records in found:
                 assert isinstance(records, Records), "records were wanted"
                 yield records if len(records) <= left else records.some(numpy.arange(left))
@@ -142,13 +153,13 @@ class ServiceStore(SourceStore):
         raise AssertionError(f"{left} records of the point are missing from {again.start!r} on")
 
     def _scanned(
-        self, piece: Piece, shard: int, point: Point, rows: int, *, pages: bool
+        self, piece: Piece, shard: int, point: Point, rows: int, *, pages: bool, goes_on: bool
     ) -> Generator[Records | Unsent, None, None]:
         held, is_index = point.shards[shard]["point"], piece.index is not None
         request = pb.BulkScanRequest(
             shard=shard, point=held, range=_range(piece), rows=min(rows, ROWS_MAX), pages=pages
         )
-        return self._stream(shard, BULK_SCAN, request, lambda message: told(message, shard, is_index))
+        return self._stream(shard, BULK_SCAN, request, lambda message: told(message, shard, is_index), goes_on=goes_on)
 
     # -- the change log
 
@@ -159,12 +170,90 @@ class ServiceStore(SourceStore):
         return Advance(reach.first_offset, reach.next_offset, reach.to_offset, reach.changes)
 
     def changes(self, piece: Piece, start: int, end: int) -> Iterator[list[ChangedRecord]]:
-        assert piece.shard is not None
-        request = pb.ChangesRequest(shard=piece.shard, range=_range(piece), from_offset=start, to_offset=end)
-        return self._stream(piece.shard, CHANGES, request, _changes)
+        shard, offset = piece.shard, start
+        assert shard is not None
+
+        def rest(goes_on: bool) -> Generator[list[ChangedRecord], None, None]:
+            nonlocal offset
+            request = pb.ChangesRequest(shard=shard, range=_range(piece), from_offset=offset, to_offset=end)
+            for changes in self._stream(shard, CHANGES, request, _changes, goes_on=goes_on):
+                offset = changes[-1].offset + 1
+                yield changes
+
+        return resumed(rest)
 
     def close(self) -> None:
         self._loop.close()
+
+
+class Interrupted(StoreUnreachable):
+    """A stream broke off, and the rest of it may still be had."""
+
+
+async def _portions(source: Source[T]) -> AsyncGenerator[Sequence[T], None]:
+    try:
+        async with aclosing(alone(source)) as portions:
+            async for portion in portions:
+                yield portion
+    except BrokenOff as error:
+        raise Interrupted(str(error)) from None
+
+
+def resumed(begin: Callable[[bool], Generator[T, None, None]]) -> Generator[T, None, None]:
+    """What `begin` reads. When that breaks off it is called again, to go on behind what was handed out.
+
+    The service ends a stream of which nobody takes anything for a minute. Whoever reads may be slower than that, or
+    read another one meanwhile: what he reads is kept longer.
+    """
+    resumptions = 0
+    goes_on = False
+    while True:
+        try:
+            with closing(begin(goes_on)) as items:
+                for item in items:
+                    resumptions = 0
+                    yield item
+            return
+        except Interrupted as error:
+            if resumptions == RESUMPTIONS_MAX:
+                raise StoreUnreachable(str(error)) from None
+        resumptions += 1
+        goes_on = True
+
+
+class Done:
+    """How far a scan has come: to which key, or of an index which secondary key, and to how many records of that."""
+
+    def __init__(self, piece: Piece) -> None:
+        self.rest = piece
+        """Begins with the last key, which is in the store: there may be no key that is right behind it."""
+        self._handed_out = 0
+        """Of the first key of the rest."""
+
+    def noting(self, found: Generator[Records, None, None]) -> Generator[Records, None, None]:
+        """Of the rest, what was not handed out before."""
+        again = self._handed_out
+        with closing(found):
+            for records in found:
+                if again:
+                    known = min(again, len(records))
+                    again -= known
+                    records = records.some(numpy.arange(known, len(records)))
+                if len(records):
+                    self._note(records)
+                    yield records
+
+    def _note(self, records: Records) -> None:
+        keys = records.secondary_keys
+        if keys is None:
+            (last,) = records.some(numpy.array([len(records) - 1])).keys.to_pylist()
+            count = 1
+        else:
+            last = keys[-1]
+            count = len(keys) - bisect_left(keys, True, key=lambda key: key == last)
+        is_same = last == self.rest.start and count == len(records)
+        self._handed_out = count + (self._handed_out if is_same else 0)
+        self.rest = replace(self.rest, start=last)
 
 
 def _range(piece: Piece) -> pb.BulkRange:
@@ -188,6 +277,8 @@ def told(message: bytes, shard: int, is_index: bool) -> Sequence[Records | Unsen
 
 
 def _changes(message: bytes) -> list[list[ChangedRecord]]:
+    writes = pb.ChangesResponse.FromString(message).writes
+    assert not writes[-1].is_continued, "a message ends with a whole write"
     return [
         [
             ChangedRecord(
@@ -199,7 +290,7 @@ def _changes(message: bytes) -> list[list[ChangedRecord]]:
             )
             for change in write.changes
         ]
-        for write in pb.ChangesResponse.FromString(message).writes
+        for write in writes
     ]
 
 
