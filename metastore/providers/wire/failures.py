@@ -124,6 +124,8 @@ _OTHERWISE = (Fate.UNKNOWN, StoreFailed, "look at the server's log")
 
 _BATCH_REFUSED = "oxia db: failed to apply batch: "
 """How an Oxia server says, without a reason or a code of its own, that it took nothing of a write request."""
+_CUT_OFF = "oxia: resource unavailable: "
+"""How our server ends a call whose answers nobody took: gRPC sends no reason then."""
 _CONNECTION_LOST = ("Received RST_STREAM", "Stream removed", "RST_STREAM", "Connection reset", "Broken pipe")
 """How gRPC words an end of the connection that it does not call UNAVAILABLE."""
 
@@ -146,6 +148,8 @@ def judged(code: grpc.StatusCode, text: str, reason: str, metadata: Mapping[str,
 def _judged_by_text(text: str) -> tuple[Fate, type[StoreError], str] | None:
     if text.startswith(_BATCH_REFUSED):
         return _BY_CODE[grpc.StatusCode.INVALID_ARGUMENT]
+    if text.startswith(_CUT_OFF):
+        return _BY_REASON["RESOURCE_UNAVAILABLE"]
     if text.startswith(_CONNECTION_LOST):
         return _BY_CODE[grpc.StatusCode.UNAVAILABLE]
     return None

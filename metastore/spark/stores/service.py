@@ -98,8 +98,11 @@ class ServiceStore(SourceStore):
                 request = pb.HoldPointRequest(shard=shard, hold_ms=hold_ms, passing=is_passing)
                 held = self._ask(shard, HOLD_POINT, request, pb.HoldPointResponse)
                 states[shard] = {"offset": held.next_offset, "point": held.point}
-        except BaseException:
-            self.release(point)
+        except BaseException as error:
+            try:
+                self.release(point)
+            except StoreUnreachable as second:
+                error.add_note(f"what was held already could not be let go: {second}")
             raise
         return point
 

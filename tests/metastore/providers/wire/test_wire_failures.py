@@ -83,6 +83,13 @@ def test_what_the_server_lacks_is_named() -> None:
     assert "oxia: resource unavailable: 9 points held: try again later" in str(failure.refusal("HoldPoint"))
 
 
+def test_who_took_nothing_is_not_sent_to_look_at_the_server() -> None:
+    text = "oxia: resource unavailable: the reader took nothing for 60 s"
+    failure = judged(grpc.StatusCode.UNAVAILABLE, text, "", {})
+    assert failure.is_passing
+    assert str(failure.refusal("RangeScan")) == f"RangeScan: {text}: try again later"
+
+
 def test_who_is_not_let_in_is_so_with_everything() -> None:
     assert judged(grpc.StatusCode.UNAUTHENTICATED, "", "", {}).concerns_everybody
     assert not judged(grpc.StatusCode.INVALID_ARGUMENT, "", "", {}).concerns_everybody
