@@ -15,6 +15,8 @@ import pytest
 from metastore.clock import ManualClock, SystemClock
 from metastore.directory import Namespace
 from metastore.engine.operations import PutOptions, WriteBatch
+from metastore.engine.points import PAGE_ITEMS
+from metastore.engine.scan import FIRST_CHUNK_ITEMS
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.engine.ticking import TEND_INTERVAL_S
@@ -271,6 +273,18 @@ def test_an_index_goes_on_within_the_records_of_a_secondary_key(
     break_off(monkeypatch, BulkScanCall, 1)
     assert read(served, Piece(0, index=INDEX)) == at_once
     assert served.asked("BulkScan") - asked > 5
+
+
+def test_a_secondary_key_of_several_messages_goes_on_behind_all_of_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of the three messages of a call, the first one begins before the long run, and the other two are within it.
+    before, together = 30, FIRST_CHUNK_ITEMS + 2 * PAGE_ITEMS
+    keys = [b"%04d" % number for number in range(before + together)]
+    served.put(dict.fromkeys(keys, SMALL), lambda key: b"a" if int(key) < before else b"b")
+    break_off(monkeypatch, BulkScanCall, 3)
+    assert [key for key, _, _ in read(served, Piece(0, index=INDEX))] == keys
+    assert served.asked("BulkScan") == 2
 
 
 def test_changes_go_on_behind_the_last_write(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

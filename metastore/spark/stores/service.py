@@ -194,6 +194,7 @@ class Interrupted(StoreUnreachable):
 
 
 async def _portions(source: Source[T]) -> AsyncGenerator[Sequence[T], None]:
+    """What a source tells. When it breaks off, that is no failure yet."""
     try:
         async with aclosing(alone(source)) as portions:
             async for portion in portions:
