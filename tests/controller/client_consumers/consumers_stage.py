@@ -76,6 +76,12 @@ class Stage:
         self._of_clients.push_async_callback(client.close)
         return client
 
+    async def become_known(self, client: Client) -> None:
+        """Returns when a client knows all brokers: one whom no broker has failed has no reason to ask for others."""
+        caller = client._caller
+        while not {each.address for each in self.brokers} <= set(caller.routes.brokers):
+            await caller.describe()
+
     async def leader_of(self, client: Client, topic: str = TOPIC) -> Broker:
         """The broker that leads a topic."""
         while True:

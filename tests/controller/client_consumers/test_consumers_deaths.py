@@ -64,6 +64,7 @@ def test_broker_after_broker_is_replaced_under_load() -> None:
         await send(producer, range(100))
         for first in (100, 200):
             await stage.start()
+            await stage.become_known(client)
             await stage.stop(stage.brokers[0])
             await send(producer, range(first, first + 100))
         await asyncio.gather(*working)
