@@ -229,10 +229,16 @@ class Done:
     """How far a scan has come: to which key, or of an index which secondary key, and to how many records of that."""
 
     def __init__(self, piece: Piece) -> None:
-        self.rest = piece
-        """Begins with the last key, which is in the store: there may be no key that is right behind it."""
+        self._piece = piece
+        self._last: Records | None = None
+        """Were handed out last. Most scans never ask which key that was: to find out costs more than to keep them."""
         self._handed_out = 0
         """Of the first key of the rest."""
+
+    @property
+    def rest(self) -> Piece:
+        """Begins with the last key, which is in the store: there may be no key that is right behind it."""
+        return self._piece if self._last is None else replace(self._piece, start=_last_key(self._last))
 
     def noting(self, found: Generator[Records, None, None]) -> Generator[Records, None, None]:
         """Of the rest, what was not handed out before."""
@@ -248,16 +254,21 @@ class Done:
                     yield records
 
     def _note(self, records: Records) -> None:
-        keys = records.secondary_keys
+        keys, before, self._last = records.secondary_keys, self._last, records
         if keys is None:
-            (last,) = records.some(numpy.array([len(records) - 1])).keys.to_pylist()
-            count = 1
-        else:
-            last = keys[-1]
-            count = len(keys) - bisect_left(keys, True, key=lambda key: key == last)
-        is_same = last == self.rest.start and count == len(records)
+            self._handed_out = 1
+            return
+        count = len(keys) - bisect_left(keys, True, key=lambda key: key == keys[-1])
+        is_same = before is not None and count == len(keys) and keys[-1] == _last_key(before)
         self._handed_out = count + (self._handed_out if is_same else 0)
-        self.rest = replace(self.rest, start=last)
+
+
+def _last_key(records: Records) -> bytes:
+    """The key, or where an index was read the secondary key, of the last one."""
+    if records.secondary_keys is not None:
+        return records.secondary_keys[-1]
+    key: bytes = records.some(numpy.array([len(records) - 1])).keys[0].as_py()
+    return key
 
 
 def _range(piece: Piece) -> pb.BulkRange:
