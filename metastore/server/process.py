@@ -13,6 +13,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from metastore.addresses import join_address
+from metastore.allocation import keep_freed_memory
 from metastore.clock import Clock, SystemClock
 from metastore.directory import Namespace, shard_directory
 from metastore.engine.errors import EngineError
@@ -122,6 +123,7 @@ class ServerProcess:
     def start(self) -> None:
         """Opens the shards and serves them; what was begun is undone if it fails."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        keep_freed_memory()
         with ExitStack() as undo:
             self._start(undo)
             self._running = undo.pop_all()

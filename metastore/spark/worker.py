@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 from functools import lru_cache
 
-KEPT_BLOCK_BYTES = 32 << 20
-"""What is no larger than this comes out of memory that the process keeps ..."""
-KEPT_FREE_BYTES = 64 << 20
-"""... of which so much may be free."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""As malloc.h numbers them."""
+from metastore.allocation import keep_freed_memory
 
 
 @lru_cache(maxsize=1)
@@ -20,9 +14,4 @@ def settle() -> None:
     # Spark collects garbage after every task, and what is there by now will stay.
     gc.collect()
     gc.freeze()
-    # Messages of megabytes come and go. To give their memory back, and to fetch it again page by page, takes as long as
-    # all else that is done to receive them.
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; others have none, and do as they do
-    if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, KEPT_BLOCK_BYTES)
-        mallopt(_TRIM_THRESHOLD, KEPT_FREE_BYTES)
+    keep_freed_memory()
