@@ -11,7 +11,7 @@ its neighbours is a hint, and a wrong hint costs a redirect.
     consumers                  consumers of topics and of namespaces: streams, queues, checkpoints
     segment, segments          sending to, receiving from and reading single segments; segments as wholes
     member                     what is open until it is closed
-    caller, routes             single calls, the way to whoever can answer them
+    caller, routes, lookout    single calls, the way to whoever can answer them; which brokers there are
     connections, failures, protocol, settings     gRPC, the URL, TLS and tokens; errors as the types that they were
     batches, compression, values, names, confirmations, deadlines, errors
     blocking                   the facade for threads without a loop

@@ -55,10 +55,10 @@ def failures_told(what: str) -> Iterator[None]:
 class Way:
     """The attempts at one thing: where to go next, when, and what the trouble was."""
 
-    def __init__(self, routes: Routes, pace: Pace, segment: str | None, failed: Callable[[], None]) -> None:
-        """`failed` is called when something failed that is no redirect."""
+    def __init__(self, routes: Routes, pace: Pace, segment: str | None, doubt: Callable[[], None]) -> None:
+        """`doubt` is called when the list of brokers may be old: one failed, or one is named that it does not have."""
         self._routes = routes
-        self._failed = failed
+        self._doubt = doubt
         self._backoff = Backoff(pace)
         self._segment = segment
         self._redirects = 0
@@ -81,7 +81,7 @@ class Way:
                 return
         else:
             self._routes.note_failure(address, self._segment)
-            self._failed()
+            self._doubt()
         self._redirects = 0
         await self._backoff.pause()
 
@@ -96,10 +96,14 @@ class Way:
 
     def _learn(self, segment: str, error: TxnError) -> bool:
         if isinstance(error, OwnedElsewhere):
-            return self._routes.learn_owner(segment, error.address, error.term)
-        assert isinstance(error, NotLeader), "others do not say where"
-        assert error.leader is not None, "this one did"
-        return self._routes.learn_leader(segment, error.leader)
+            address, is_news = error.address, self._routes.learn_owner(segment, error.address, error.term)
+        else:
+            assert isinstance(error, NotLeader), "others do not say where"
+            assert error.leader is not None, "this one did"
+            address, is_news = error.leader, self._routes.learn_leader(segment, error.leader)
+        if not self._routes.knows(address):
+            self._doubt()
+        return is_news
 
 
 def _says_where(error: TxnError) -> bool:
@@ -142,7 +146,6 @@ class Caller:
                         with way.asking(), failures_told(f"{what} at {address}"):
                             return await self.connections.unary(address, method, request, timeout_s)
                     except PASSING as error:
-                        self._doubt_list()
                         await way.turn(address, error)
         except TimeoutError:
             raise self.out_of_time(what, timeout_s, way.trouble) from way.trouble

@@ -15,6 +15,7 @@ from controller.client.consumers.doors import ConsumerDoors
 from controller.client.consumers.surroundings import Surroundings
 from controller.client.cursors import Cursors
 from controller.client.errors import BrokerFailed, ClientClosed, InvalidRequest
+from controller.client.lookout import Lookout
 from controller.client.member import Member
 from controller.client.names import checked_name, segment_of
 from controller.client.protocol import BEGIN, CREATE_SEGMENT, DESCRIBE_TRANSACTION
@@ -75,6 +76,7 @@ class Client(ConsumerDoors):
         self._limits = limits
         self._stack = stack
         self._background = Background()
+        self._lookout = Lookout(caller)
         self._members: set[Member] = set()
         self._is_closed = False
         self._mark = caller.pace.new_mark()
@@ -269,7 +271,7 @@ class Client(ConsumerDoors):
         async with self._stack:
             try:
                 closing: list[Awaitable[None]] = [member.close() for member in self._members]
-                await asyncio.gather(*closing, self._background.close())
+                await asyncio.gather(*closing, self._background.close(), self._lookout.close())
                 await self._layouts.close()
             finally:
                 await self._caller.connections.close()

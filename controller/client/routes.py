@@ -32,6 +32,10 @@ class Routes:
         """All that are known, the one to ask first in front."""
         return list(self._brokers)
 
+    def knows(self, address: str) -> bool:
+        """Whether that is one of the brokers."""
+        return address in self._brokers
+
     def anyone(self) -> str:
         """A broker to ask."""
         return next(iter(self._brokers))

@@ -20,6 +20,7 @@ from controller.errors import branch_of, metadata_of
 from controller.pb import broker_pb2 as pb
 from metastore.clock import SystemClock
 from metastore.coordination import Pace
+from metastore.coordination.pace import Sleep
 from support.ports import LOOPBACK
 from txn.model.errors import TxnError
 
@@ -207,8 +208,10 @@ def impatient(client: Client, request_timeout_s: float) -> Iterator[None]:
         client._caller.request_timeout_s = usual_s
 
 
-async def client_of(*brokers: ScriptedBroker | str, request_timeout_s: float = REQUEST_TIMEOUT_S) -> Client:
+async def client_of(
+    *brokers: ScriptedBroker | str, request_timeout_s: float = REQUEST_TIMEOUT_S, sleep: Sleep = asyncio.sleep
+) -> Client:
     """A client of these brokers, whose chance is always the same."""
     addresses = tuple(each if isinstance(each, str) else each.address for each in brokers)
-    pace = Pace(SystemClock(), random.Random(0))
+    pace = Pace(SystemClock(), random.Random(0), sleep)
     return await connected(Settings(addresses, request_timeout_s=request_timeout_s), pace)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 from consumers_stage import PATIENCE_MS, TOPIC, Stage, in_order, run, send, split, until
 
 from controller.client import EARLIEST, Client
 from controller.client.consumers import StreamConsumer
+from metastore.clock import SystemClock
+from metastore.coordination import Pace
+from support.alarm import Alarm
 
 
 async def consume(consumer: StreamConsumer, count: int, found: list[int]) -> None:
@@ -94,6 +98,25 @@ def test_a_queue_and_a_reader_go_on_without_a_broker() -> None:
         assert in_order(read)
 
     run(scenario, brokers=2)
+
+
+def test_all_brokers_but_an_idle_one_that_came_later_go() -> None:
+    async def scenario(stage: Stage, _: Client) -> None:
+        alarm = Alarm()
+        client = await stage.client(Pace(SystemClock(), random.Random(1), alarm.sleep))
+        await client.topics.create(TOPIC, segments=1)
+        producer = await client.producer(TOPIC)
+        await send(producer, range(10))
+        first = stage.brokers[0]
+        last = await stage.start()
+        while last.address not in client._caller.routes.brokers:
+            await alarm.ring()
+        await stage.stop(first)
+        await send(producer, range(10, 20))
+        consumer = await client.stream_consumer(TOPIC, "billing", name="one", start=EARLIEST)
+        assert [int((await consumer.receive(PATIENCE_MS)).payload) for _ in range(20)] == list(range(20))
+
+    run(scenario)
 
 
 def _firsts(numbers: list[int]) -> list[int]:
