@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl
 
 from controller.client.errors import InvalidRequest
-from metastore.addresses import join_address
+from metastore.addresses import join_address, split_url
 from metastore.dialling import SECURITY_OPTIONS, Security
 from metastore.quantities import parse_timeout_s
 
@@ -29,8 +29,9 @@ class Settings:
 def settings_of(url: str) -> Settings:
     """What the URL says; InvalidRequest names what it cannot say."""
     try:
-        parts = urlsplit(url)
-        servers = [_server(each) for each in parts.netloc.split(",")]
+        split = split_url(url)
+        servers = [_server(each) for each in split]
+        parts = split[0]
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
         raise InvalidRequest(f"{url!r} is not the URL of brokers: {error}") from None
@@ -44,11 +45,10 @@ def settings_of(url: str) -> Settings:
     return Settings(tuple(servers), _security(url, options), _timeout_s(url, options))
 
 
-def _server(text: str) -> str:
+def _server(parts: SplitResult) -> str:
     """A `host:port` as gRPC dials it."""
-    parts: SplitResult = urlsplit("//" + text)
     if not parts.hostname or parts.username is not None or parts.port == 0:
-        raise ValueError(f"{text!r} is not HOST:PORT")
+        raise ValueError(f"{parts.netloc!r} is not HOST:PORT")
     return join_address(parts.hostname, parts.port or DEFAULT_PORT)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 from controller.client import connect
 from controller.client.settings import DEFAULT_PORT, SCHEME
@@ -14,7 +13,7 @@ from loadtest.check.evidence import Address
 from loadtest.check.profiles import MESSAGES, RECORDS, TRANSACTIONS
 from loadtest.check.records import RecordWork
 from loadtest.check.works import Work
-from metastore.addresses import join_address
+from metastore.addresses import join_address, split_url
 from metastore.commandline import CommandError
 from metastore.interface import StoreUrl, open_promptly
 
@@ -35,8 +34,7 @@ def is_broker(url: str) -> bool:
 def servers_of(url: str) -> list[Address]:
     """The hosts and ports of a URL; none where it has none."""
     if is_broker(url):
-        parts = [urlsplit(f"//{each}") for each in urlsplit(url).netloc.split(",")]
-        return [(each.hostname, each.port or DEFAULT_PORT) for each in parts if each.hostname]
+        return [(each.hostname, each.port or DEFAULT_PORT) for each in split_url(url) if each.hostname]
     return [(host, port) for host, port in StoreUrl.parse(url).servers if host and port]
 
 

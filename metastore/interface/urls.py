@@ -10,8 +10,9 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote
 
+from metastore.addresses import split_url
 from metastore.clock import Clock, SystemClock
 from metastore.faults import NO_FAULTS, Faults
 from metastore.interface.errors import InvalidUrl
@@ -46,11 +47,9 @@ class StoreUrl:
         if not separator or not scheme:
             raise InvalidUrl(f"{text!r} is not the URL of a store: scheme://host:port/path?option=value is expected")
         try:
-            parts = urlsplit(text)
-            first, *others = parts.netloc.split(",")
-            parts = parts._replace(netloc=first)
+            parts, *others = split_url(text)
             port = parts.port
-            more_servers = tuple([(each.hostname or "", each.port) for each in map(_split_server, others)])
+            more_servers = tuple(map(_further_server, others))
             pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError as error:
             raise InvalidUrl(f"{text!r} is not the URL of a store: {error}") from None
@@ -72,12 +71,11 @@ class StoreUrl:
                 raise InvalidUrl(f"{self.text!r}: unknown option {name!r}; {self.scheme}:// has: {allowed}")
 
 
-def _split_server(server: str) -> SplitResult:
-    """A further `host:port`."""
-    parts = urlsplit("//" + server)
+def _further_server(parts: SplitResult) -> tuple[str, int | None]:
+    """A host and a port behind the first one."""
     if not parts.hostname or parts.username is not None:
-        raise ValueError(f"{server!r} is not host:port")
-    return parts
+        raise ValueError(f"{parts.netloc!r} is not host:port")
+    return parts.hostname, parts.port
 
 
 @dataclass(frozen=True, slots=True)

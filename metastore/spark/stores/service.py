@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Seque
 from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import numpy
 from google.protobuf.message import Message
 
+from metastore.addresses import split_url
 from metastore.engine.cutting import Cuts
 from metastore.engine.keys import key_order
 from metastore.engine.record import read_varint
@@ -48,7 +48,9 @@ def open_service(url: StoreUrl, namespace: str | None) -> SourceStore:
     """The store behind an `oxia://` URL: our service, or a plain Oxia."""
     text = url.text
     if namespace is not None:
-        text = urlsplit(text)._replace(path=f"/{namespace}").geturl()
+        parts = split_url(text)
+        servers = ",".join(each.netloc for each in parts)
+        text = parts[0]._replace(netloc=servers, path=f"/{namespace}").geturl()
     loop = Loop(text)
     if isinstance(loop.store, PlainStore):
         return ContractStore(loop, PlainShards(loop.store))
