@@ -287,27 +287,22 @@ class Effects:
         if not self._order.is_internal(start):
             self._change(Kind.RANGE_DELETED, start, end)
         low, high = self._encode(start), min(self._encode(end), self._order.user_end)
-        while low < high:
-            items = self.view.ascending(Table.RECORDS, low, high, _RANGE_CHUNK)
+        following: bytes | None = low
+        while following is not None and following < high:
+            items, following = self.view.ascending(Table.RECORDS, following, high, _RANGE_CHUNK)
             for encoded, record in items:
                 self._remove(encoded, record, Kind.RECORD_DELETED_SILENTLY)
-            if len(items) < _RANGE_CHUNK:
-                return
-            low = items[-1][0] + b"\0"
 
     def _end_session(self, session_id: int) -> None:
-        start = session_key(session_id)
+        following: bytes | None = session_key(session_id)
         stop = session_key(session_id + 1)
-        while start < stop:
-            items = self.view.ascending(Table.SHADOWS, start, stop, _RANGE_CHUNK)
+        while following is not None and following < stop:
+            items, following = self.view.ascending(Table.SHADOWS, following, stop, _RANGE_CHUNK)
             for shadow, _ in items:
                 encoded = shadow[SESSION_KEY_BYTES:]
                 record = self._get(encoded)
                 assert record is not None, "a session's shadow has no record"
                 assert extras_of(record).session_id == session_id, "a shadow belongs to another session"
                 self._remove(encoded, record, Kind.RECORD_DELETED)
-            if len(items) < _RANGE_CHUNK:
-                break
-            start = items[-1][0] + b"\0"
         self._change(Kind.SESSION_DELETED, session_key(session_id))
         self.sessions_ended.append(session_id)

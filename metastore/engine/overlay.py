@@ -17,13 +17,14 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
+from metastore.engine import limits
 from metastore.engine.change import Table
-from metastore.engine.tree import Item, Transaction, Tree
+from metastore.engine.tree import Item, Stretch, Transaction, Tree
 
 DELETED_STEP_MAX = 32
 """Items that are looked at together, beyond those asked for, on the way through what was deleted."""
 
-Read = Callable[[Transaction, bytes, "bytes | None", int], list[Item]]
+Read = Callable[[Transaction, bytes, "bytes | None", int], Stretch]
 
 
 class Layer:
@@ -107,17 +108,23 @@ class View:
         return self._trees[Table.RECORDS].get(self._transaction, key)
 
     def records(self, keys: list[bytes]) -> list[bytes | None]:
-        """What `record` says of many keys, in less time."""
+        """What `record` says of many keys, in less time; of fewer if the records are large, of one in any case."""
         layers = [entries for entries in self._records if entries]
         read, transaction = self._trees[Table.RECORDS].get, self._transaction
         found: list[bytes | None] = []
+        size = 0
         for key in keys:
             for entries in layers:
                 if key in entries:
-                    found.append(entries[key])
+                    record = entries[key]
                     break
             else:
-                found.append(read(transaction, key))
+                record = read(transaction, key)
+            found.append(record)
+            if record is not None:
+                size += len(record)
+                if size >= limits.SCAN_CHUNK_BYTES:
+                    break
         return found
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -128,37 +135,41 @@ class View:
                 return entries[key]
         return self._trees[table].get(self._transaction, key)
 
-    def ascending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
-        """Up to `limit` first items of [start, stop)."""
+    def ascending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> Stretch:
+        """Up to `limit` first items of [start, stop), and where to go on; fewer if there are no more, or if what the
+        tree has of them is large."""
         return self._ascend(self._trees[table].ascending, table, start, stop, limit)
 
     def values(self, table: Table, start: bytes, stop: bytes, limit: int) -> tuple[list[bytes], bytes | None]:
-        """The values of `ascending`, and where to go on if there may be more; in less time where nothing is changed."""
+        """The values of `ascending`, and where to go on; in less time where nothing is changed."""
         if not self._changed(table, start, stop, 1, reverse=False):
             found = self._trees[table].ascending_values(self._transaction, start, stop, limit)
             if found is not None:
                 return found
-        items = self.ascending(table, start, stop, limit)
-        return [value for _, value in items], items[-1][0] + b"\0" if len(items) == limit else None
+        items, following = self.ascending(table, start, stop, limit)
+        return [value for _, value in items], following
 
-    def _ascend(self, read: Read, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+    def _ascend(self, read: Read, table: Table, start: bytes, stop: bytes | None, limit: int) -> Stretch:
         found: list[Item] = []
         step = 0
         while True:
             wanted = max(limit - len(found), step)
             step = min(2 * wanted, DELETED_STEP_MAX)
-            base = read(self._transaction, start, stop, wanted)
+            base, following = read(self._transaction, start, stop, wanted)
             changed = self._changed(table, start, stop, wanted, reverse=False)
             if not changed:
-                return (found + base)[:limit]
+                return _first(found + base, following, limit)
             full = [keys[-1] for _, keys in changed if len(keys) == wanted]
-            if len(base) == wanted:
+            if following is not None:
                 full.append(base[-1][0])
             bound = min(full, default=None)
             found += (item for item in _merge(base, changed) if bound is None or item[0] <= bound)
-            if bound is None or len(found) >= limit:
-                return found[:limit]
+            if bound is None:
+                return _first(found, None, limit)
             start = bound + b"\0"
+            is_large = following is not None and len(base) < wanted
+            if len(found) >= limit or (is_large and found):
+                return _first(found, start, limit)
 
     def descending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
         """Up to `limit` last items of [start, stop), the last one first."""
@@ -185,7 +196,7 @@ class View:
     def keys(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
         """Up to `limit` first keys of [start, stop)."""
         if self._changed(table, start, stop, 1, reverse=False):
-            return [key for key, _ in self._ascend(self._read_keys(table), table, start, stop, limit)]
+            return [key for key, _ in self._ascend(self._read_keys(table), table, start, stop, limit)[0]]
         return self._trees[table].ascending_keys(self._transaction, start, stop, limit)
 
     def unchanged_until(self, table: Table, start: bytes, stop: bytes) -> bytes:
@@ -196,8 +207,9 @@ class View:
         """Reads items without their values."""
         tree = self._trees[table]
 
-        def read(transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
-            return [(key, b"") for key in tree.ascending_keys(transaction, start, stop, limit)]
+        def read(transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> Stretch:
+            keys = tree.ascending_keys(transaction, start, stop, limit)
+            return [(key, b"") for key in keys], keys[-1] + b"\0" if len(keys) == limit else None
 
         return read
 
@@ -213,6 +225,10 @@ class View:
                 if keys:
                     pairs.append((layer, keys))
         return pairs
+
+
+def _first(items: list[Item], following: bytes | None, limit: int) -> Stretch:
+    return (items, following) if len(items) <= limit else (items[:limit], items[limit - 1][0] + b"\0")
 
 
 def _merge(base: list[Item], changed: list[tuple[Layer, list[bytes]]]) -> list[Item]:

@@ -15,7 +15,7 @@ from metastore.engine.errors import InvalidRequest, Overloaded, PointReleased
 from metastore.engine.keys import KeyOrder
 from metastore.engine.leaves import Leaves
 from metastore.engine.overlay import View
-from metastore.engine.scan import FIRST_CHUNK_ITEMS
+from metastore.engine.scan import records_behind
 from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
@@ -30,10 +30,6 @@ class Page(NamedTuple):
     records: list[bytes]
     lengths: list[int]
     """Of the records: counted once for all who ask."""
-
-
-def _next_size(page: Page) -> int:
-    return max(1, min(PAGE_ITEMS, limits.SCAN_CHUNK_BYTES // max(1, max(page.lengths))))
 
 
 class _Point:
@@ -93,18 +89,15 @@ class Points:
 
     def pages(self, point_id: int, table: Table, low: bytes, high: bytes) -> Iterator[Page]:
         """A range of a table, in order, some records at a time; PointReleased if the point is gone, also meanwhile."""
-        size = FIRST_CHUNK_ITEMS
         following: bytes | None = low
         while following is not None and following < high:
             with self._used(point_id) as snapshot:
-                page, following = self._page(snapshot.view, table, following, high, size)
+                page, following = self._page(snapshot.view, table, following, high)
             if page.records:
                 yield page
-                size = _next_size(page)
 
     def leaves(self, point_id: int, low: bytes, high: bytes) -> Iterator[Leaves | Page]:
         """The same of records, as LMDB's leaves hold them wherever they do."""
-        size = FIRST_CHUNK_ITEMS
         following: bytes | None = low
         while following is not None and following < high:
             with self._used(point_id) as snapshot:
@@ -115,10 +108,9 @@ class Points:
             following = end
             if end < high:
                 with self._used(point_id) as snapshot:
-                    page, following = self._page(snapshot.view, Table.RECORDS, end, high, size)
+                    page, following = self._page(snapshot.view, Table.RECORDS, end, high)
                 if page.records:
                     yield page
-                    size = _next_size(page)
 
     def _next(self, point_id: int, stored: Iterator[Leaves]) -> Leaves | None:
         with self._used(point_id):
@@ -135,21 +127,20 @@ class Points:
             point.used_s = self._clock.monotonic_s()
             yield point.snapshot
 
-    def _page(self, view: View, table: Table, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
+    def _page(self, view: View, table: Table, low: bytes, high: bytes) -> tuple[Page, bytes | None]:
         """A page, and where the next one begins."""
         if table is Table.RECORDS:
-            records, following = view.values(table, low, high, size)
+            records, following = view.values(table, low, high, PAGE_ITEMS)
             return Page([], records, list(map(len, records))), following
-        return self._index_page(view, low, high, size)
+        return self._index_page(view, low, high)
 
-    def _index_page(self, view: View, low: bytes, high: bytes, size: int) -> tuple[Page, bytes | None]:
-        items = view.ascending(Table.INDEXES, low, high, size)
-        encode = self._order.encode
-        found = view.records([encode(primary) for _, primary in items])
-        records = [record for record in found if record is not None]
-        assert len(records) == len(items), "an index entry has no record"
-        page = Page([key for key, _ in items], records, list(map(len, records)))
-        return page, items[-1][0] + b"\0" if len(items) == size else None
+    def _index_page(self, view: View, low: bytes, high: bytes) -> tuple[Page, bytes | None]:
+        items, following = view.ascending(Table.INDEXES, low, high, PAGE_ITEMS)
+        records = records_behind(view, self._order, items)
+        if len(records) < len(items):
+            following = items[len(records)][0]
+        keys = [key for key, _ in items[: len(records)]]
+        return Page(keys, records, list(map(len, records))), following
 
     def release(self, point_id: int) -> None:
         """Lets a point go; one that is gone is no matter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from metastore.engine import limits
 from metastore.engine.change import Table
 from metastore.engine.errors import InvalidRequest
 from metastore.engine.index_keys import decode_entry, equal_bounds, index_bounds
@@ -17,14 +18,18 @@ Found = tuple[bytes, "bytes | None"]
 
 
 def get_many(view: View, order: KeyOrder, requests: Iterable[Get]) -> list[Found | None]:
-    """The records that gets ask for, in their order."""
+    """The records that gets ask for, in their order; of fewer gets if the records are large, of one in any case."""
     found: list[Found | None] = []
+    size = 0
     for request in requests:
         if request.comparison == 0 and request.index_name is None:
             record = view.record(order.encode(request.key))
             found.append(None if record is None else (record, None))
         else:
             found.append(_get(view, order, request))
+        size += len(found[-1][0]) if found[-1] else 0
+        if size >= limits.SCAN_CHUNK_BYTES:
+            break
     return found
 
 
@@ -42,7 +47,7 @@ def _get_by_index(view: View, order: KeyOrder, request: Get, name: bytes) -> Fou
     equal = equal_bounds(order, name, request.key)
     comparison = request.comparison
     if comparison in (Comparison.EQUAL, Comparison.FLOOR):
-        items = view.ascending(Table.INDEXES, *equal, 1)
+        items, _ = view.ascending(Table.INDEXES, *equal, 1)
         if not items and comparison == Comparison.FLOOR:
             items = _nearest(view, Table.INDEXES, Comparison.LOWER, whole, equal)
     else:
@@ -72,4 +77,4 @@ def _nearest(
     else:
         names = ", ".join(f"{known.name} {known.value}" for known in Comparison)
         raise InvalidRequest(f"unknown comparison type {comparison}: one of {names}")
-    return view.ascending(table, start, high, 1) if start < high else []
+    return view.ascending(table, start, high, 1)[0] if start < high else []

@@ -49,12 +49,9 @@ def show_internal_record(store: Store, order: KeyOrder) -> None:
 
 def resume_sessions(store: Store, sessions: SessionSchedule, now_s: float) -> None:
     """Gives every session its full timeout anew."""
-    start = b""
-    while True:
-        items = store.view.ascending(Table.SESSIONS, start, None, LOAD_CHUNK)
+    following: bytes | None = b""
+    while following is not None:
+        items, following = store.view.ascending(Table.SESSIONS, following, None, LOAD_CHUNK)
         for key, data in items:
             session_id = int.from_bytes(key[:SESSION_KEY_BYTES], "big")
             sessions.add(session_id, SessionRecord.decode(data).timeout_ms, now_s)
-        if len(items) < LOAD_CHUNK:
-            return
-        start = items[-1][0] + b"\0"

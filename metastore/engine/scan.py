@@ -20,10 +20,11 @@ from metastore.engine.keys import KeyOrder
 from metastore.engine.operations import Range
 from metastore.engine.overlay import View
 from metastore.engine.store import Snapshot, Store
+from metastore.engine.tree import Item
 from metastore.engine.validate import shown
 
 FIRST_CHUNK_ITEMS = 128
-"""Small at first: how large the values are is not known yet."""
+"""Small at first: nobody writes meanwhile."""
 
 T = TypeVar("T")
 
@@ -67,21 +68,26 @@ class Chunks(ABC, Generic[T]):
     def _read(self, view: View) -> list[T]:
         """The next items of a view; notes how far it has got."""
 
-    def _record(self, view: View, primary: bytes) -> bytes:
-        record = view.get(Table.RECORDS, self._order.encode(primary))
-        assert record is not None, "an index entry has no record"
-        return record
+    def _items(self, view: View) -> list[Item]:
+        """The next items as they are in the table."""
+        items, following = view.ascending(self._table, self._start, self._stop, self._chunk_items)
+        self._advance(following)
+        return items
 
-    def _advance(self, last: bytes | None) -> None:
-        if last is None:
+    def _records(self, view: View, entries: list[Item]) -> list[bytes]:
+        """The records that entries of an index lead to; what there was no room for is read next time."""
+        records = records_behind(view, self._order, entries)
+        if len(records) < len(entries):
+            self.is_finished = False
+            self._advance(entries[len(records)][0])
+        return records
+
+    def _advance(self, following: bytes | None) -> None:
+        self._chunk_items = limits.SCAN_CHUNK_ITEMS_MAX
+        if following is None:
             self.is_finished = True
         else:
-            self._start = last + b"\0"
-
-    def _adapt(self, largest: int) -> None:
-        """The next chunk: about as many bytes as a message holds, judged by the largest value of this one."""
-        wanted = limits.SCAN_CHUNK_BYTES // max(1, largest)
-        self._chunk_items = max(1, min(wanted, limits.SCAN_CHUNK_ITEMS_MAX, 4 * self._chunk_items))
+            self._start = following
 
     def close(self) -> None:
         """Ends the scan, wherever it is."""
@@ -110,19 +116,15 @@ class Scan(Chunks[bytes]):
             self._chunk_items = limits.SCAN_CHUNK_ITEMS_MAX
 
     def _read(self, view: View) -> list[bytes]:
-        limit = self._chunk_items
         if self._table is Table.RECORDS and self._keys_only:
+            limit = self._chunk_items
             keys = view.keys(self._table, self._start, self._stop, limit)
-            self._advance(keys[-1] if len(keys) == limit else None)
+            self._advance(keys[-1] + b"\0" if len(keys) == limit else None)
             return self._order.decode_all(keys)
-        items = view.ascending(self._table, self._start, self._stop, limit)
-        self._advance(items[-1][0] if len(items) == limit else None)
-        values = [value for _, value in items]
+        items = self._items(view)
         if self._table is Table.INDEXES and not self._keys_only:
-            values = [self._record(view, primary) for primary in values]
-        if not self._keys_only:
-            self._adapt(max(map(len, values), default=1))
-        return values
+            return self._records(view, items)
+        return [value for _, value in items]
 
 
 class Entry(NamedTuple):
@@ -148,17 +150,22 @@ class EntryScan(Chunks[Entry]):
         return self._admit()
 
     def _read(self, view: View) -> list[Entry]:
-        limit = self._chunk_items
-        items = view.ascending(self._table, self._start, self._stop, limit)
-        self._advance(items[-1][0] if len(items) == limit else None)
+        items = self._items(view)
         if self._keys_only:
-            found = [Entry(encoded, None) for encoded, _ in items]
-        elif self._table is Table.RECORDS:
-            found = [Entry(encoded, record) for encoded, record in items]
-        else:
-            found = [Entry(encoded, self._record(view, primary)) for encoded, primary in items]
-        self._adapt(max((len(encoded) + len(record or b"") for encoded, record in found), default=1))
-        return found
+            return [Entry(encoded, None) for encoded, _ in items]
+        if self._table is Table.RECORDS:
+            return [Entry(encoded, record) for encoded, record in items]
+        records = self._records(view, items)
+        return [Entry(encoded, record) for (encoded, _), record in zip(items, records, strict=False)]
+
+
+def records_behind(view: View, order: KeyOrder, entries: list[Item]) -> list[bytes]:
+    """The records that entries of an index lead to; fewer if they are large."""
+    encode = order.encode
+    found = view.records([encode(primary) for _, primary in entries])
+    records = [record for record in found if record is not None]
+    assert len(records) == len(found), "an index entry has no record"
+    return records
 
 
 def open_bounds(order: KeyOrder, request: Range) -> tuple[bytes, bytes]:

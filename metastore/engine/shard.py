@@ -225,7 +225,7 @@ class Shard:
         return self.get_many([request])[0]
 
     def get_many(self, requests: list[Get]) -> list[read.Found | None]:
-        """Several point reads of one state."""
+        """Several point reads of one state; fewer if what they find is large, one in any case."""
         check_gets(requests)
         return self._read(lambda view: read.get_many(view, self.order, requests), len(requests))
 

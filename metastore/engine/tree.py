@@ -28,6 +28,8 @@ from typing import NamedTuple, TypeAlias
 
 import lmdb
 
+from metastore.engine import limits
+
 HEAD = 500
 ID_BYTES = 8
 
@@ -37,6 +39,8 @@ _EMPTY_KEY_NAME = b"\0"
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
 Database: TypeAlias = "lmdb._Database"
 Item: TypeAlias = tuple[bytes, bytes]
+Stretch: TypeAlias = tuple[list[Item], bytes | None]
+"""Items that follow each other, and where to go on: None if nothing can follow."""
 Reader: TypeAlias = Callable[[Transaction, Database, bytes, bytes | None], Iterator[Item]]
 """Reads the entries [low, high) of a sub-database in one of the two directions."""
 
@@ -73,15 +77,15 @@ class Tree:
             database, node = self.long, child
         return transaction.get(node + tail, None, database)
 
-    def ascending(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
-        """Up to `limit` first items of [start, stop), in order; fewer only if there are no more."""
-        page = list(islice(_read_up(transaction, self.short, start[:HEAD], stop), limit))
-        if self.is_plain(transaction) or (start and not _has_head(key for key, _ in page)):
-            return page
-        return list(islice(self._walk_up(transaction, start, stop), limit))
+    def ascending(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> Stretch:
+        """Up to `limit` first items of [start, stop), in order; fewer if there are no more, or if they are large."""
+        found = _stretch(_read_up(transaction, self.short, start[:HEAD], stop), limit)
+        if self.is_plain(transaction) or (start and not _has_head(key for key, _ in found[0])):
+            return found
+        return _stretch(self._walk_up(transaction, start, stop), limit)
 
     def ascending_keys(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
-        """The keys of `ascending`, without reading the values."""
+        """Up to `limit` first keys of [start, stop), in order, without reading the values."""
         cursor = transaction.cursor(self.short)
         keys = cursor.iternext(True, False) if cursor.set_range(start[:HEAD]) else iter(())
         page = list(islice(keys if stop is None else takewhile(stop.__gt__, keys), limit))
@@ -92,17 +96,24 @@ class Tree:
     def ascending_values(
         self, transaction: Transaction, start: bytes, stop: bytes, limit: int
     ) -> tuple[list[bytes], bytes] | None:
-        """The first `limit` values of [start, stop), without their keys, and where to go on.
+        """The values of `ascending`, without their keys, and where to go on.
 
-        None if there are fewer, or long keys: `ascending` has them.
+        None if nothing can follow, or if there are long keys: `ascending` has them.
         """
         if not self.is_plain(transaction):
             return None
         cursor = transaction.cursor(self.short)
         if not cursor.set_range(start[:HEAD]):
             return None
-        values = list(islice(cursor.iternext(False, True), limit))
-        last = cursor.key() if len(values) == limit else stop
+        values: list[bytes] = []
+        size = 0
+        for value in islice(cursor.iternext(False, True), limit):
+            values.append(value)
+            size += len(value)
+            if size >= limits.SCAN_CHUNK_BYTES:
+                break
+        may_go_on = len(values) == limit or size >= limits.SCAN_CHUNK_BYTES
+        last = cursor.key() if may_go_on else stop
         return (values, last + b"\0") if last < stop else None
 
     def descending(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
@@ -241,6 +252,19 @@ def cut(key: bytes) -> list[bytes]:
 
 def _has_head(keys: Iterable[bytes]) -> bool:
     return max(map(len, keys), default=0) >= HEAD
+
+
+def _stretch(items: Iterator[Item], limit: int) -> Stretch:
+    assert limit > 0, "whoever reads nothing cannot go on"
+    taken: list[Item] = []
+    size = 0
+    for item in islice(items, limit):
+        taken.append(item)
+        size += len(item[1])
+        if size >= limits.SCAN_CHUNK_BYTES:
+            break
+    may_go_on = len(taken) == limit or size >= limits.SCAN_CHUNK_BYTES
+    return taken, taken[-1][0] + b"\0" if may_go_on else None
 
 
 def _next_id(node: bytes) -> bytes:

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from metastore.engine.operations import Range
 from metastore.engine.scan import Scan
+from metastore.engine.shard import Shard
 from metastore.pb import oxia_pb2
 from metastore.server import wire
 from metastore.server.errors import RpcError, rpc_error
@@ -221,9 +222,9 @@ class ReadCall(StreamedAnswer):
             self.call.reply(wire.encode_records(keys, shard.get_records(keys))[0])
             return
         if keys:
-            self._messages = _step_by_step(keys, lambda step: wire.encode_records(step, shard.get_records(step)))
+            self._messages = step_by_step(keys, lambda step: records_of(shard, step))
         else:
-            self._messages = _step_by_step(gets, lambda step: list(map(wire.encode_found, step, shard.get_many(step))))
+            self._messages = step_by_step(gets, lambda step: list(map(wire.encode_found, step, shard.get_many(step))))
         first = next(self._messages, None)
         if first is None:
             self.call.finish()
@@ -238,10 +239,20 @@ class ReadCall(StreamedAnswer):
         self.produce()
 
 
-def _step_by_step(gets: list[T], answer: Callable[[list[T]], list[bytes]]) -> Iterator[bytes]:
-    """The answers to the gets of one request, some at a time, as messages."""
-    for start in range(0, len(gets), READ_STEP_GETS):
-        yield from wire.cut(answer(gets[start : start + READ_STEP_GETS]))
+def step_by_step(gets: list[T], answer: Callable[[list[T]], list[bytes]]) -> Iterator[bytes]:
+    """The answers to the gets of one request, some at a time, as messages. `answer` tells as many as it likes."""
+    start = 0
+    while start < len(gets):
+        answers = answer(gets[start : start + READ_STEP_GETS])
+        assert answers, "a get has no answer"
+        start += len(answers)
+        yield from wire.cut(answers)
+
+
+def records_of(shard: Shard, keys: list[bytes]) -> list[bytes]:
+    """The answers to the first of the gets for these keys, or to all."""
+    records = shard.get_records(keys)
+    return wire.encode_records(keys[: len(records)], records)
 
 
 class ScanCall(StreamedAnswer):

@@ -55,6 +55,16 @@ def disturb(
                 tree.put_all(transaction, [(key, expected[key])])
 
 
+def stored(tree: Tree, transaction: Transaction, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
+    """Up to `count` items of a range, some at a time."""
+    items: list[tuple[bytes, bytes]] = []
+    following: bytes | None = low
+    while following is not None and len(items) < count:
+        more, following = tree.ascending(transaction, following, high, count - len(items))
+        items += more
+    return items
+
+
 def found(
     pages: Pages, transaction: Transaction, tree: Tree, low: bytes, high: bytes, rows: int
 ) -> list[tuple[bytes, bytes]]:
@@ -62,7 +72,7 @@ def found(
     items: list[tuple[bytes, bytes]] = []
     for part in Leaves(pages).values(root_of(transaction, b"records"), low, high, rows):
         if isinstance(part, Elsewhere):
-            items += tree.ascending(transaction, part.low, part.high, 1_000_000)
+            items += stored(tree, transaction, part.low, part.high, 1_000_000)
         else:
             items += items_of(part)
     return items
@@ -83,7 +93,7 @@ def copies(
     for leaves in file.leaves(root_of(transaction, b"records"), low, high):
         for part in copied(b"".join(leaves.pieces), numpy.array(leaves.lengths), leaves.skipped, leaves.records):
             if isinstance(part, Unsent):
-                items += tree.ascending(transaction, part.first, part.last + b"\0", part.records)
+                items += stored(tree, transaction, part.first, part.last + b"\0", part.records)
             else:
                 items += items_of(part)
     return items

@@ -16,7 +16,6 @@ from metastore.clock import ManualClock, SystemClock
 from metastore.directory import Namespace
 from metastore.engine.operations import PutOptions, WriteBatch
 from metastore.engine.points import PAGE_ITEMS
-from metastore.engine.scan import FIRST_CHUNK_ITEMS
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
 from metastore.engine.ticking import TEND_INTERVAL_S
@@ -264,6 +263,7 @@ def test_the_rest_of_a_scan_begins_behind_keys_of_every_kind(
 def test_an_index_goes_on_within_the_records_of_a_secondary_key(
     served: Served, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
+    monkeypatch.setattr("metastore.engine.points.PAGE_ITEMS", 128)
     others = [(b"c%d", b"c/%d/", b"c//%d", b"c/%d//")[number % 4] % number for number in range(INDEXED)]
     secondaries = [b"a", b"a//", b"a/", b"b", b"b\0", *others]
     served.put({b"%04d" % number: SMALL for number in range(INDEXED)}, lambda key: secondaries[int(key) // together])
@@ -279,7 +279,7 @@ def test_a_secondary_key_of_several_messages_goes_on_behind_all_of_them(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of the three messages of a call, the first one begins before the long run, and the other two are within it.
-    before, together = 30, FIRST_CHUNK_ITEMS + 2 * PAGE_ITEMS
+    before, together = 30, 3 * PAGE_ITEMS
     keys = [b"%04d" % number for number in range(before + together)]
     served.put(dict.fromkeys(keys, SMALL), lambda key: b"a" if int(key) < before else b"b")
     break_off(monkeypatch, BulkScanCall, 3)

@@ -14,6 +14,7 @@ from metastore.engine.store import StoreOptions
 from metastore.log import LogOptions
 from metastore.pb import oxia_pb2
 from metastore.server import wire
+from metastore.server.calls import records_of, step_by_step
 from metastore.server.errors import RpcError, rpc_error
 
 SMALL_STORE = StoreOptions(map_bytes=1 << 20, generation_bytes=8 << 10, lag_bytes_max=64 << 10)
@@ -71,9 +72,8 @@ class LocalShard:
     def _read(self, raw: bytes) -> Sequence[bytes]:
         _, keys, gets = wire.decode_read(raw)
         if keys:
-            return wire.cut(wire.encode_records(keys, self.shard.get_records(keys)))
-        found = self.shard.get_many(gets)
-        return wire.cut([wire.encode_found(get, each) for get, each in zip(gets, found, strict=True)])
+            return list(step_by_step(keys, lambda step: records_of(self.shard, step)))
+        return list(step_by_step(gets, lambda step: list(map(wire.encode_found, step, self.shard.get_many(step)))))
 
     def list(self, raw: bytes) -> Sequence[bytes]:
         """A serialized ListRequest in, serialized ListResponses out."""

@@ -34,8 +34,6 @@ from metastore.spark.records import Records, records_in, records_of
 from metastore.spark.stores.files import TABLES, ShardFiles, State
 from metastore.spark.stores.leaves import Elsewhere, Found, Leaves
 
-FIRST_BLOCK_ROWS = 128
-"""Small at first: how large the values are is not known yet."""
 BLOCK_BYTES = 8 << 20
 """A block ends about here, however many rows were asked for."""
 
@@ -113,9 +111,11 @@ class Past:
     def entries(self, low: bytes, high: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
         """The entries of a range of an index, in order, so many at a time; each with its key and its record's."""
         view = self.view(Table.INDEXES, low, high)
-        while items := view.ascending(Table.INDEXES, low, high, count):
-            yield items
-            low = items[-1][0] + b"\0"
+        following: bytes | None = low
+        while following is not None:
+            items, following = view.ascending(Table.INDEXES, following, high, count)
+            if items:
+                yield items
 
     def found_entries(self, low: bytes, high: bytes, count: int) -> Iterator[Found | list[tuple[bytes, bytes]]]:
         """The same, as they are on LMDB's pages where nothing of the range was changed."""
@@ -177,12 +177,11 @@ class Past:
             yield from self._unchanged_records(table, low, high, count, shard)
             return
         view = self.view(table, low, high)
-        size = min(count, FIRST_BLOCK_ROWS)
-        while items := view.ascending(table, low, high, size):
-            block = [record for _, record in items]
-            for part in parts(block):
+        following: bytes | None = low
+        while following is not None:
+            items, following = view.ascending(table, following, high, count)
+            for part in parts(record for _, record in items):
                 yield records_of(part, shard)
-            low, size = items[-1][0] + b"\0", _next_size(block, count)
 
     def _is_as_stored(self, table: Table, low: bytes, high: bytes) -> bool:
         """Whether LMDB says of a range what was there at the state, each key in one piece."""
@@ -208,16 +207,14 @@ class Past:
         cursor = self._transaction.cursor(self._files.trees[table].short)
         if not cursor.set_range(low[:HEAD]):
             return
-        values, start, size = cursor.iternext(keys=False, values=True), low, min(count, FIRST_BLOCK_ROWS)
-        while block := next(parts(islice(values, size)), None):
+        values, start = cursor.iternext(keys=False, values=True), low
+        while block := next(parts(islice(values, count)), None):
             last = cursor.key()
             if not last or last >= high:
-                items = self._files.trees[table].ascending(self._transaction, start, high, len(block))
-                block, last = [value for _, value in items], b""
-            yield block
-            if not last:
+                yield block[: len(self._files.trees[table].ascending_keys(self._transaction, start, high, len(block)))]
                 return
-            start, size = last + b"\0", _next_size(block, count)
+            yield block
+            start = last + b"\0"
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -265,12 +262,6 @@ def _used_again() -> PointGone:
         "the directory was written to while it was read, and is mounted read only here, so that LMDB cannot know of "
         "its readers: mount it writable, or read through the service"
     )
-
-
-def _next_size(block: list[bytes], count: int) -> int:
-    """How many records the next block may have, by the largest of this one."""
-    largest = max(map(len, block), default=1)
-    return max(1, min(count, 4 * len(block) + 1, BLOCK_BYTES // max(1, largest)))
 
 
 def _held(pages: Pages, state: State, table: Table, key: bytes) -> bytes | None:

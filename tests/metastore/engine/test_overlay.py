@@ -1,4 +1,4 @@
-"""Layers that no longer change, read by several threads at once."""
+"""Layers that no longer change, read by several threads at once; and layers over a tree, read a stretch at a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import random
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryDirectory
 from threading import Barrier
+from unittest.mock import patch
 
+import lmdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from metastore.engine.overlay import Layer
+from metastore.engine import limits
+from metastore.engine.change import Table
+from metastore.engine.overlay import Generation, Layer, View
+from metastore.engine.tree import Tree
 
 THREADS = 4
 SWITCH_INTERVAL_S = 1e-6
@@ -42,3 +50,40 @@ def test_all_who_want_the_order_first_see_all_keys(unsorted: int) -> None:
 
             for found in [threads.submit(read) for _ in range(THREADS)]:
                 assert found.result() == sorted(keys)
+
+
+KEYS = st.integers(0, 60).map(lambda number: b"%02d" % number)
+STORED = st.sampled_from([b"", b"v", b"v" * 50, b"v" * 200])
+
+
+@given(
+    stored=st.dictionaries(KEYS, STORED, max_size=40),
+    changed=st.lists(st.dictionaries(KEYS, st.none() | STORED, max_size=20), max_size=3),
+    bounds=st.tuples(KEYS, KEYS),
+    limit=st.integers(1, 30),
+)
+def test_what_is_stored_is_read_a_stretch_at_a_time_below_any_changes(
+    stored: dict[bytes, bytes], changed: list[dict[bytes, bytes | None]], bounds: tuple[bytes, bytes], limit: int
+) -> None:
+    model: dict[bytes, bytes | None] = dict(stored)
+    generations = []
+    for entries in changed:
+        model.update(entries)
+        generations.append(Generation(tuple(Layer(dict(entries)) for _ in Table)))
+    low, high = bounds
+    expected = [(key, value) for key, value in sorted(model.items()) if value is not None and low <= key < high]
+    with TemporaryDirectory() as folder, lmdb.open(folder, max_dbs=2, sync=False) as environment:
+        tree = Tree(environment, "records")
+        with environment.begin(write=True) as transaction, patch.object(limits, "SCAN_CHUNK_BYTES", 100):
+            tree.put_all(transaction, sorted(stored.items()))
+            view = View([tree for _ in Table], transaction, generations)
+            found = []
+            following: bytes | None = low
+            while following is not None:
+                items, following = view.ascending(Table.RECORDS, following, high, limit)
+                assert items or following is None, "what is empty is the end"
+                assert len(items) <= limit
+                found += items
+                unchanged = [value for key, value in items if not any(key in entries for entries in changed)]
+                assert sum(map(len, unchanged[:-1])) < 100
+    assert found == expected

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from metastore.engine.operations import Range, WriteBatch
+from metastore.engine import limits
+from metastore.engine.change import Table
+from metastore.engine.operations import Get, PutOptions, Range, WriteBatch
 from metastore.engine.record import key_of, value_of
 from metastore.engine.scan import Scan
 from metastore.engine.shard import Shard, ShardOptions
 from metastore.engine.store import StoreOptions
+from metastore.pb import oxia_pb2
+from metastore.server import wire
+from metastore.server.calls import records_of, step_by_step
 
 RECORDS = 3_000
+INDEXED = PutOptions(secondary_indexes=((b"by", b"one"),))
 TINY = ShardOptions(store=StoreOptions(map_bytes=256 << 10, generation_bytes=32 << 10, lag_bytes_max=256 << 10))
 """The map is too small for the records: it has to grow several times."""
 
@@ -91,15 +97,56 @@ def test_a_range_delete_removes_what_lies_in_lmdb_and_what_does_not(shard: Shard
         assert drain(listing) == [key(0)]
 
 
-def test_large_values_make_small_chunks(shard: Shard) -> None:
-    value = b"v" * (1 << 20)
-    for number in range(6):
-        shard.write(WriteBatch(puts=[(key(number), value, None)]))
-    for number in range(200):
-        shard.write(WriteBatch(puts=[(b"/a%03d" % number, b"small", None)]))
-    with shard.scan(Range(b"", b"")) as scan:
-        sizes = []
-        while chunk := scan.next_chunk():
-            sizes.append(len(chunk))
-    assert sum(sizes) == 206
-    assert len(sizes) > 1
+LARGE_BYTES = 768 << 10
+
+
+@pytest.fixture
+def roomy(tmp_path: Path) -> Iterator[Shard]:
+    """Small records, which are many, and behind them large ones; all with entries in an index, all in LMDB."""
+    with Shard.open(tmp_path / "shard") as shard:
+        small = [(b"/a/%04d" % number, b"small", INDEXED) for number in range(600)]
+        shard.write(WriteBatch(puts=small))
+        for number in range(20):
+            shard.write(WriteBatch(puts=[(key(number), b"v" * LARGE_BYTES, INDEXED)]))
+        shard.feeder.feed_all()
+        yield shard
+
+
+@pytest.mark.parametrize("index_name", [None, b"by"])
+def test_no_chunk_is_larger_than_one_value_more_than_what_is_read_in_one_go(
+    roomy: Shard, index_name: bytes | None
+) -> None:
+    wanted = Range(b"", b"", index_name) if index_name is None else Range(b"a", b"z", index_name)
+    point, _ = roomy.points.hold(60_000)
+    table, low, high = (Table.RECORDS, b"", b"z") if index_name is None else (Table.INDEXES, b"by", b"bz")
+    with roomy.scan(wanted) as scan, roomy.scan_entries(wanted, keys_only=False) as entries:
+        reads = [
+            list(iter(scan.next_chunk, [])),
+            [[each.record for each in chunk] for chunk in iter(entries.next_chunk, [])],
+            [page.records for page in roomy.points.pages(point, table, low, high)],
+        ]
+    for chunks in reads:
+        sizes = [[len(record) for record in chunk if record is not None] for chunk in chunks]
+        assert [len(each) for each in sizes] == [len(chunk) for chunk in chunks]
+        assert sum(map(len, sizes)) == 620
+        assert len([size for each in sizes for size in each if size > LARGE_BYTES]) == 20
+        assert max(sum(each[:-1]) for each in sizes) < limits.SCAN_CHUNK_BYTES
+        assert max(map(len, sizes)) >= 128, "small ones come together"
+
+
+def test_gets_of_large_values_are_answered_some_at_a_time(roomy: Shard) -> None:
+    keys = [b"/a/0000", b"/missing", *[key(number) for number in range(20)]]
+    gets = [Get(each) for each in keys]
+    assert [len(roomy.get_records(keys)), len(roomy.get_many(gets))] == [5, 5]
+    answers = [
+        *step_by_step(keys, lambda step: records_of(roomy, step)),
+        *step_by_step(gets, lambda step: list(map(wire.encode_found, step, roomy.get_many(step)))),
+    ]
+    told = [get for message in answers for get in oxia_pb2.ReadResponse.FromString(message).gets]
+    assert [len(get.value) for get in told] == 2 * [5, 0, *[LARGE_BYTES] * 20]
+
+
+def test_a_range_of_large_values_is_deleted(roomy: Shard) -> None:
+    roomy.write(WriteBatch(delete_ranges=[(b"/a/0010", key(19))]))
+    with roomy.list_keys(Range(b"", b"")) as listing:
+        assert drain(listing) == [*(b"/a/%04d" % number for number in range(10)), key(19)]

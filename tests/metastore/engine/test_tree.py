@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import lmdb
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from metastore.engine import limits
 from metastore.engine.tree import HEAD, Item, Transaction, Tree
 
 MAP_BYTES = 256 << 20
@@ -40,6 +42,13 @@ def expected_range(model: dict[bytes, bytes], start: bytes, stop: bytes | None) 
     low = bisect_left(keys, start)
     high = len(keys) if stop is None else bisect_left(keys, stop)
     return [(key, model[key]) for key in keys[low:high]]
+
+
+def up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
+    """Up to `limit` items, which are too small to be read one by one."""
+    items, following = tree.ascending(transaction, start, stop, limit)
+    assert following == (items[-1][0] + b"\0" if len(items) == limit else None)
+    return items
 
 
 def open_environment(path: Path | str, map_bytes: int = MAP_BYTES) -> lmdb.Environment:
@@ -113,10 +122,10 @@ class TreeMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.model)))
         assert self.tree.get(self.transaction, key) == self.model[key]
 
-    @rule(start=KEYS, stop=STOPS, limit=LIMITS)
+    @rule(start=KEYS, stop=STOPS, limit=LIMITS.filter(bool))
     def read_up(self, start: bytes, stop: bytes | None, limit: int) -> None:
         expected = expected_range(self.model, start, stop)[:limit]
-        assert self.tree.ascending(self.transaction, start, stop, limit) == expected
+        assert up(self.tree, self.transaction, start, stop, limit) == expected
         keys = self.tree.ascending_keys(self.transaction, start, stop, limit)
         assert keys == [key for key, _ in expected]
 
@@ -128,11 +137,24 @@ class TreeMachine(RuleBasedStateMachine):
     @rule(size=st.integers(1, 4))
     def page_through(self, size: int) -> None:
         found: list[Item] = []
-        page = self.tree.ascending(self.transaction, b"", None, size)
+        page = up(self.tree, self.transaction, b"", None, size)
         while page:
             found += page
-            page = self.tree.ascending(self.transaction, page[-1][0] + b"\0", None, size)
+            page = up(self.tree, self.transaction, page[-1][0] + b"\0", None, size)
         assert found == sorted(self.model.items())
+
+    @rule(start=KEYS, stop=STOPS, limit=LIMITS.filter(bool), size=st.sampled_from([1, 6, 5_001]))
+    def read_up_large_values(self, start: bytes, stop: bytes | None, limit: int, size: int) -> None:
+        expected = expected_range(self.model, start, stop)
+        with patch.object(limits, "SCAN_CHUNK_BYTES", size):
+            following: bytes | None = start
+            while following is not None:
+                items, following = self.tree.ascending(self.transaction, following, stop, limit)
+                assert items == expected[: len(items)]
+                assert len(items) <= limit
+                assert sum(len(value) for _, value in items[:-1]) < size
+                expected = expected[len(items) :]
+        assert not expected
 
     @rule()
     def commit(self) -> None:
@@ -150,11 +172,11 @@ class TreeMachine(RuleBasedStateMachine):
             assert self.tree.size_bytes(self.transaction) == 0
 
     def teardown(self) -> None:
-        everything = self.tree.ascending(self.transaction, b"", None, ALL)
+        everything = up(self.tree, self.transaction, b"", None, ALL)
         assert everything == sorted(self.model.items())
         self.tree.delete_all(self.transaction, sorted(self.model))
         assert self.tree.size_bytes(self.transaction) == 0
-        assert self.neighbour.ascending(self.transaction, b"", None, ALL) == self.neighbours
+        assert up(self.neighbour, self.transaction, b"", None, ALL) == self.neighbours
         self.transaction.commit()
         self.environment.close()
         self.directory.cleanup()
@@ -178,7 +200,7 @@ def test_every_range_of_adversarial_keys(tree: Tree, transaction: Transaction, l
     for start in borders:
         for stop in [*borders[::4], None]:
             expected = expected_range(model, start, stop)
-            assert tree.ascending(transaction, start, stop, limit) == expected[:limit]
+            assert up(tree, transaction, start, stop, limit) == expected[:limit]
             assert tree.descending(transaction, start, stop, limit) == expected[::-1][:limit]
 
 
@@ -187,7 +209,7 @@ def test_a_page_is_full_although_the_node_at_its_border_holds_nothing_of_it(
 ) -> None:
     head = b"p" * HEAD
     tree.put_all(transaction, [(b"a", b"1"), (b"b", b"2"), (head + b"m", b"3"), (b"q", b"4"), (b"r", b"5")])
-    assert tree.ascending(transaction, head + b"n", None, 2) == [(b"q", b"4"), (b"r", b"5")]
+    assert up(tree, transaction, head + b"n", None, 2) == [(b"q", b"4"), (b"r", b"5")]
     assert tree.ascending_keys(transaction, head + b"n", None, 2) == [b"q", b"r"]
     assert tree.descending(transaction, b"", head + b"l", 2) == [(b"b", b"2"), (b"a", b"1")]
 
@@ -199,7 +221,7 @@ def test_one_key_of_a_certain_length(tree: Tree, transaction: Transaction, lengt
     assert tree.get(transaction, key) == b"value"
     assert tree.get(transaction, key[:-1]) is None
     assert tree.get(transaction, key + b"\0") is None
-    assert tree.ascending(transaction, b"", None, 2) == [(key, b"value")]
+    assert up(tree, transaction, b"", None, 2) == [(key, b"value")]
     assert tree.descending(transaction, b"", None, 2) == [(key, b"value")]
     tree.delete_all(transaction, [key[:-1], key + b"\0"])
     assert tree.get(transaction, key) == b"value"
@@ -214,11 +236,11 @@ def test_keys_of_64_kib(tree: Tree, transaction: Transaction) -> None:
     places = (1, 2, 700, 30_000, 65_000)
     items = sorted((KEY_64_KIB[:-place] + b"\xff" * place, b"%d" % place) for place in places)
     tree.put_all(transaction, items)
-    assert tree.ascending(transaction, b"", None, ALL) == items
+    assert up(tree, transaction, b"", None, ALL) == items
     assert tree.descending(transaction, items[1][0], items[4][0], ALL) == items[3:0:-1]
     assert [tree.get(transaction, key) for key, _ in items] == [value for _, value in items]
     tree.delete_all(transaction, [key for key, _ in items[1:]])
-    assert tree.ascending(transaction, b"", None, ALL) == items[:1]
+    assert up(tree, transaction, b"", None, ALL) == items[:1]
     tree.delete_all(transaction, [items[0][0]])
     assert tree.size_bytes(transaction) == 0
 
@@ -246,7 +268,7 @@ def test_new_nodes_do_not_disturb_older_ones(tree: Tree, transaction: Transactio
             removed = sorted(model)[place % len(model)]
             tree.delete_all(transaction, [removed])
             del model[removed]
-        assert tree.ascending(transaction, b"", None, ALL) == sorted(model.items())
+        assert up(tree, transaction, b"", None, ALL) == sorted(model.items())
 
 
 def test_the_empty_key_comes_first(tree: Tree, transaction: Transaction) -> None:
@@ -269,7 +291,7 @@ def test_inverted_and_empty_ranges(tree: Tree, transaction: Transaction) -> None
     tree.put_all(transaction, [(b"", b""), (b"a", b""), (long, b""), (b"z", b"")])
     ranges = [(b"z", b"a"), (b"a", b"a"), (long, long), (long, long[:-1]), (long[:500], b""), (b"a", b"")]
     for start, stop in ranges:
-        assert tree.ascending(transaction, start, stop, ALL) == []
+        assert up(tree, transaction, start, stop, ALL) == []
         assert tree.ascending_keys(transaction, start, stop, ALL) == []
         assert tree.descending(transaction, start, stop, ALL) == []
 
@@ -278,7 +300,7 @@ def test_an_empty_tree(tree: Tree, transaction: Transaction) -> None:
     tree.put_all(transaction, [])
     tree.delete_all(transaction, [b"", b"a", b"a" * 2000])
     assert tree.get(transaction, b"") is None
-    assert tree.ascending(transaction, b"", None, ALL) == []
+    assert up(tree, transaction, b"", None, ALL) == []
     assert tree.descending(transaction, b"", None, ALL) == []
     assert tree.count(transaction) == 0
     assert tree.size_bytes(transaction) == 0
@@ -287,7 +309,7 @@ def test_an_empty_tree(tree: Tree, transaction: Transaction) -> None:
 def test_keys_out_of_order_are_stored_all_the_same(tree: Tree, transaction: Transaction) -> None:
     items = [(b"z", b"1"), (b"a", b"2"), (b"m" * 900, b"3"), (b"", b"4"), (b"a", b"5")]
     tree.put_all(transaction, items)
-    assert tree.ascending(transaction, b"", None, ALL) == sorted(dict(items).items())
+    assert up(tree, transaction, b"", None, ALL) == sorted(dict(items).items())
     tree.delete_all(transaction, [key for key, _ in items])
     assert tree.size_bytes(transaction) == 0
 
@@ -300,8 +322,8 @@ def test_trees_of_one_environment_share_nothing(environment: lmdb.Environment) -
             tree.put_all(transaction, [(b"", b"1"), (b"a", b"2"), (key, b"3")])
         trees[0].delete_all(transaction, [b"", b"a", key])
     with environment.begin() as transaction:
-        assert trees[0].ascending(transaction, b"", None, ALL) == []
-        assert trees[1].ascending(transaction, b"", None, ALL) == [(b"", b"1"), (b"a", b"2"), (key, b"3")]
+        assert up(trees[0], transaction, b"", None, ALL) == []
+        assert up(trees[1], transaction, b"", None, ALL) == [(b"", b"1"), (b"a", b"2"), (key, b"3")]
 
 
 def test_a_tree_is_found_again(tmp_path: Path) -> None:
@@ -314,7 +336,7 @@ def test_a_tree_is_found_again(tmp_path: Path) -> None:
         tree = Tree(environment, "records")
         with environment.begin(write=True) as transaction:
             tree.put_all(transaction, [(b"p" * 1701, b"5")])
-            assert sorted([*items, (b"p" * 1701, b"5")]) == tree.ascending(transaction, b"", None, ALL)
+            assert sorted([*items, (b"p" * 1701, b"5")]) == up(tree, transaction, b"", None, ALL)
 
 
 def test_a_reader_keeps_its_state_while_nodes_come_and_go(environment: lmdb.Environment, tree: Tree) -> None:
@@ -325,9 +347,9 @@ def test_a_reader_keeps_its_state_while_nodes_come_and_go(environment: lmdb.Envi
         with environment.begin(write=True) as transaction:
             tree.delete_all(transaction, [key for key, _ in old])
             tree.put_all(transaction, [(b"q" * 1800, b"new")])
-        assert tree.ascending(reader, b"", None, ALL) == old
+        assert up(tree, reader, b"", None, ALL) == old
     with environment.begin() as reader:
-        assert tree.ascending(reader, b"", None, ALL) == [(b"q" * 1800, b"new")]
+        assert up(tree, reader, b"", None, ALL) == [(b"q" * 1800, b"new")]
 
 
 @pytest.mark.parametrize("length", [100, 1700], ids=["short", "long"])
@@ -342,6 +364,6 @@ def test_a_full_map_passes_through_and_spoils_nothing(tmp_path: Path, length: in
             tree.put_all(transaction, more)
         environment.set_mapsize(64 << 20)
         with environment.begin(write=True) as transaction:
-            assert tree.ascending(transaction, b"", None, ALL) == first
+            assert up(tree, transaction, b"", None, ALL) == first
             tree.put_all(transaction, more)
-            assert tree.ascending(transaction, b"", None, ALL) == more + first
+            assert up(tree, transaction, b"", None, ALL) == more + first
