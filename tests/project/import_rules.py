@@ -40,6 +40,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "metastore.files": (),
     "metastore.tables": (),
     "metastore.addresses": (),
+    "metastore.allocation": (),
     "metastore.logs": (),
     "metastore.tokens": ("metastore.clock",),
     "metastore.dialling": ("metastore.clock",),
@@ -48,7 +49,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "metastore.stagecraft": (),
     "metastore.commandline": ("metastore.quantities",),
     "metastore.log": ("metastore.clock", "metastore.faults", "metastore.files"),
-    "metastore.interface": ("metastore.clock", "metastore.faults"),
+    "metastore.interface": ("metastore.addresses", "metastore.clock", "metastore.faults"),
     "metastore.coordination": ("metastore.interface", "metastore.clock", "metastore.faults"),
     "metastore.client": (
         "metastore.interface",
