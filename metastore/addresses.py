@@ -11,7 +11,7 @@ EVERY_ADDRESS = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of a machine; nobody else can dial them."""
 
 _PORT = re.compile(r"[0-9]{1,5}")
-_SERVERS = re.compile(r"(?<=://)[^/?#]*")
+_SERVERS = re.compile(r"[^:/?#]*://([^/?#]*)")
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -36,10 +36,10 @@ def split_url(url: str) -> list[SplitResult]:
 
     As a whole it is none for newer versions of `urlsplit`, where a host is in brackets.
     """
-    found = _SERVERS.search(url)
+    found = _SERVERS.match(url)
     if found is None:
         return [urlsplit(url)]
-    return [urlsplit(url[: found.start()] + server + url[found.end() :]) for server in found[0].split(",")]
+    return [urlsplit(url[: found.start(1)] + server + url[found.end(1) :]) for server in found[1].split(",")]
 
 
 def is_loopback(host: str) -> bool:

@@ -80,10 +80,14 @@ class Way:
             if is_news and self._redirects <= REDIRECTS_MAX:
                 return
         else:
-            self._routes.note_failure(address, self._segment)
-            self._doubt()
+            self.give_up(address)
         self._redirects = 0
         await self._backoff.pause()
+
+    def give_up(self, address: str) -> None:
+        """There it did not work, or nobody answered in time: others are asked first."""
+        self._routes.note_failure(address, self._segment)
+        self._doubt()
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -137,17 +141,19 @@ class Caller:
     ) -> A:
         """The same by a way that tells its caller of the attempts."""
         timeout_s = self.request_timeout_s if timeout_s is None else timeout_s
+        address = way.address
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    address = way.address
                     try:
                         await self.reach(address)
                         with way.asking(), failures_told(f"{what} at {address}"):
                             return await self.connections.unary(address, method, request, timeout_s)
                     except PASSING as error:
                         await way.turn(address, error)
+                    address = way.address
         except TimeoutError:
+            way.give_up(address)
             raise self.out_of_time(what, timeout_s, way.trouble) from way.trouble
 
     def out_of_time(self, what: str, timeout_s: float, trouble: TxnError) -> TxnError:

@@ -20,6 +20,7 @@ class Lookout:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._task = asyncio.create_task(self._run(), name="look for brokers")
+        self._task.add_done_callback(_note_end)
 
     async def _run(self) -> None:
         pace = self._caller.pace
@@ -34,5 +35,8 @@ class Lookout:
         """Asks no more."""
         self._task.cancel()
         await asyncio.wait({self._task})
-        if not self._task.cancelled():
-            self._task.result()
+
+
+def _note_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        logger.error("brokers are looked for no more", exc_info=task.exception())

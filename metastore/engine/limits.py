@@ -33,7 +33,7 @@ WAITING_REQUESTS_MAX = 100_000
 
 SCAN_CHUNK_ITEMS_MAX = 1000
 SCAN_CHUNK_BYTES = 2 << 20
-"""Values that are read in one go; the one by which it is reached is the last."""
+"""Of keys and values, read in one go; the value by which it is reached is the last."""
 POINTS_MAX = 128
 """Points that may be held on a shard at a time: each keeps a copy of what LMDB lacks, and LMDB from reusing pages."""
 POINT_HOLD_MS_MIN = 1_000

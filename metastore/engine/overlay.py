@@ -136,9 +136,12 @@ class View:
         return self._trees[table].get(self._transaction, key)
 
     def ascending(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> Stretch:
-        """Up to `limit` first items of [start, stop), and where to go on; fewer if there are no more, or if what the
-        tree has of them is large."""
-        return self._ascend(self._trees[table].ascending, table, start, stop, limit)
+        """Up to `limit` first items of [start, stop), and where to go on; fewer if there are no more, or if they are
+        large."""
+        read = self._trees[table].ascending
+        if not self._changed(table, start, stop, 1, reverse=False):
+            return read(self._transaction, start, stop, limit)
+        return _within_bytes(*self._ascend(read, table, start, stop, limit))
 
     def values(self, table: Table, start: bytes, stop: bytes, limit: int) -> tuple[list[bytes], bytes | None]:
         """The values of `ascending`, and where to go on; in less time where nothing is changed."""
@@ -229,6 +232,15 @@ class View:
 
 def _first(items: list[Item], following: bytes | None, limit: int) -> Stretch:
     return (items, following) if len(items) <= limit else (items[:limit], items[limit - 1][0] + b"\0")
+
+
+def _within_bytes(items: list[Item], following: bytes | None) -> Stretch:
+    size = 0
+    for count, (key, value) in enumerate(items, 1):
+        size += len(key) + len(value)
+        if size >= limits.SCAN_CHUNK_BYTES:
+            return _first(items, following, count)
+    return items, following
 
 
 def _merge(base: list[Item], changed: list[tuple[Layer, list[bytes]]]) -> list[Item]:

@@ -227,21 +227,21 @@ class Shard:
     def get_many(self, requests: list[Get]) -> list[read.Found | None]:
         """Several point reads of one state; fewer if what they find is large, one in any case."""
         check_gets(requests)
-        return self._read(lambda view: read.get_many(view, self.order, requests), len(requests))
+        return self._read(lambda view: read.get_many(view, self.order, requests))
 
     def get_records(self, keys: list[bytes]) -> list[bytes | None]:
         """What `get_many` finds by these keys, at a lower price."""
         check_keys(keys)
         encode = self.order.encode
-        return self._read(lambda view: view.records([encode(key) for key in keys]), len(keys))
+        return self._read(lambda view: view.records([encode(key) for key in keys]))
 
-    def _read(self, find: Callable[[View], list[T]], count: int) -> list[T]:
+    def _read(self, find: Callable[[View], list[T]]) -> list[T]:
         """What is found in the latest durable state, counted and timed."""
         self.check_open()
         began_s = self._clock.monotonic_s()
         with self._store.lock:
             found = find(self._store.view)
-        self.statistics.gets += count
+        self.statistics.gets += len(found)
         self.statistics.read_seconds.observe(self._clock.monotonic_s() - began_s)
         return found
 

@@ -260,7 +260,7 @@ def _stretch(items: Iterator[Item], limit: int) -> Stretch:
     size = 0
     for item in islice(items, limit):
         taken.append(item)
-        size += len(item[1])
+        size += len(item[0]) + len(item[1])
         if size >= limits.SCAN_CHUNK_BYTES:
             break
     may_go_on = len(taken) == limit or size >= limits.SCAN_CHUNK_BYTES

@@ -36,6 +36,8 @@ from metastore.spark.stores.leaves import Elsewhere, Found, Leaves
 
 BLOCK_BYTES = 8 << 20
 """A block ends about here, however many rows were asked for."""
+MERGED_ROWS_MAX = 5_000
+"""In one go, where some were changed: however few of them have room, all changes among so many are looked at."""
 
 
 class _Later(NamedTuple):
@@ -113,7 +115,7 @@ class Past:
         view = self.view(Table.INDEXES, low, high)
         following: bytes | None = low
         while following is not None:
-            items, following = view.ascending(Table.INDEXES, following, high, count)
+            items, following = view.ascending(Table.INDEXES, following, high, min(count, MERGED_ROWS_MAX))
             if items:
                 yield items
 
@@ -179,7 +181,7 @@ class Past:
         view = self.view(table, low, high)
         following: bytes | None = low
         while following is not None:
-            items, following = view.ascending(table, following, high, count)
+            items, following = view.ascending(table, following, high, min(count, MERGED_ROWS_MAX))
             for part in parts(record for _, record in items):
                 yield records_of(part, shard)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from client_api_broker import Context, ScriptedBroker, Shelf, client_of, refused
+from client_api_broker import Context, ScriptedBroker, Shelf, client_of, impatient, refused
 
 from controller.client import Client
 from controller.client.lookout import LIST_AGE_MAX_S
@@ -98,5 +98,51 @@ def test_a_closed_client_asks_no_more() -> None:
             client = await client_of(broker, sleep=Alarm().sleep)
             await client.close()
             assert not [each for each in asyncio.all_tasks() if each.get_name() == "look for brokers"]
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_never_answers_is_not_asked_first_for_ever() -> None:
+    async def scenario() -> None:
+        async def never(request: pb.DescribeBrokerRequest, context: Context) -> pb.DescribeBrokerResponse:
+            await asyncio.Event().wait()
+            raise AssertionError("nothing happens any more")
+
+        alarm = Alarm()
+        async with (
+            ScriptedBroker("first") as first,
+            ScriptedBroker("second") as second,
+            ScriptedBroker("third") as third,
+        ):
+            first.others = [second.address]
+            async with await client_of(first, sleep=alarm.sleep) as client:
+                assert client._caller.routes.anyone() == first.address
+                first.single["DescribeBroker"] = never
+                second.others = [third.address]
+                with impatient(client, 0.2):
+                    await alarm.ring()
+                    while client._caller.routes.anyone() == first.address:
+                        await asyncio.sleep(0.001)
+                await alarm.ring()
+                await known(client, first, second, third)
+
+    asyncio.run(scenario())
+
+
+def test_if_nobody_looks_any_more_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        alarm = Alarm()
+        async with ScriptedBroker() as broker, await client_of(broker, sleep=alarm.sleep) as client:
+
+            async def broken() -> pb.DescribeBrokerResponse:
+                raise RuntimeError("nobody foresaw that")
+
+            client._caller.describe = broken  # type: ignore[method-assign, assignment]
+            await alarm.ring()
+            while not caplog.records:
+                await asyncio.sleep(0.001)
+            await client.begin()
+        assert "brokers are looked for no more" in caplog.text
+        assert "nobody foresaw that" in caplog.text
 
     asyncio.run(scenario())

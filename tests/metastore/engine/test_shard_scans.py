@@ -100,14 +100,15 @@ def test_a_range_delete_removes_what_lies_in_lmdb_and_what_does_not(shard: Shard
 LARGE_BYTES = 768 << 10
 
 
-@pytest.fixture
-def roomy(tmp_path: Path) -> Iterator[Shard]:
-    """Small records, which are many, and behind them large ones; all with entries in an index, all in LMDB."""
+@pytest.fixture(params=[False, True], ids=["in memory", "in LMDB"])
+def roomy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shard]:
+    """Small records, which are many, and behind them large ones; all with entries in an index."""
     with Shard.open(tmp_path / "shard") as shard:
         shard.write(WriteBatch(puts=[(b"/a/%04d" % number, b"small", INDEXED) for number in range(600)]))
         for number in range(20):
             shard.write(WriteBatch(puts=[(key(number), b"v" * LARGE_BYTES, INDEXED)]))
-        shard.feeder.feed_all()
+        if request.param:
+            shard.feeder.feed_all()
         yield shard
 
 
@@ -136,12 +137,26 @@ def test_gets_of_large_values_are_answered_some_at_a_time(roomy: Shard) -> None:
     keys = [b"/a/0000", b"/missing", *[key(number) for number in range(20)]]
     gets = [Get(each) for each in keys]
     assert [len(roomy.get_records(keys)), len(roomy.get_many(gets))] == [5, 5]
+    assert roomy.statistics.gets == 10
     answers = [
         *step_by_step(keys, lambda step: records_of(roomy, step)),
         *step_by_step(gets, lambda step: list(map(wire.encode_found, step, roomy.get_many(step)))),
     ]
     told = [get for message in answers for get in oxia_pb2.ReadResponse.FromString(message).gets]
     assert [len(get.value) for get in told] == 2 * [5, 0, *[LARGE_BYTES] * 20]
+
+
+@pytest.mark.parametrize("is_fed", [False, True], ids=["in memory", "in LMDB"])
+def test_long_secondary_keys_make_small_chunks(shard: Shard, is_fed: bool) -> None:
+    for number in range(600):
+        secondary = b"%04d" % number + b"s" * (16 << 10)
+        shard.write(WriteBatch(puts=[(key(number), b"v", PutOptions(secondary_indexes=((b"by", secondary),)))]))
+    if is_fed:
+        shard.feeder.feed_all()
+    with shard.scan_entries(Range(b"", b"", b"by"), keys_only=True) as scan:
+        chunks = [[len(each.encoded) for each in chunk] for chunk in iter(scan.next_chunk, [])]
+    assert sum(map(len, chunks)) == 600
+    assert max(sum(each[:-1]) for each in chunks) < limits.SCAN_CHUNK_BYTES
 
 
 def test_a_range_of_large_values_is_deleted(roomy: Shard) -> None:

@@ -45,9 +45,12 @@ def expected_range(model: dict[bytes, bytes], start: bytes, stop: bytes | None) 
 
 
 def up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
-    """Up to `limit` items, which are too small to be read one by one."""
+    """Up to `limit` items, and as often as they are too large to be read in one go."""
     items, following = tree.ascending(transaction, start, stop, limit)
-    assert following == (items[-1][0] + b"\0" if len(items) == limit else None)
+    while following is not None and len(items) < limit:
+        assert following == items[-1][0] + b"\0"
+        more, following = tree.ascending(transaction, following, stop, limit - len(items))
+        items += more
     return items
 
 
@@ -152,7 +155,8 @@ class TreeMachine(RuleBasedStateMachine):
                 items, following = self.tree.ascending(self.transaction, following, stop, limit)
                 assert items == expected[: len(items)]
                 assert len(items) <= limit
-                assert sum(len(value) for _, value in items[:-1]) < size
+                assert sum(len(key) + len(value) for key, value in items[:-1]) < size
+                assert following in (None, items[-1][0] + b"\0" if items else None)
                 expected = expected[len(items) :]
         assert not expected
 
