@@ -54,8 +54,8 @@ Oxia takes part if the environment variable OXIA_BIN names its binary."""
 
 EXAMPLES = """\
 examples:
-  python -m loadtest.bench                              everything, in less than ten minutes
-  OXIA_BIN=~/bin/oxia python -m loadtest.bench --quick  a first look, beside Oxia, in less than 90 seconds
+  python -m loadtest.bench                              everything, in less than half an hour
+  OXIA_BIN=~/bin/oxia python -m loadtest.bench --quick  a first look, beside Oxia, in six or seven minutes
   python -m loadtest.bench --only put --only 'limits/*' some lines (--list names them all)
   python -m loadtest.bench --json bench.json            also the result as JSON, with every repeat
   OXIA_BIN=~/bin/oxia python -m loadtest.bench --peers  beside Oxia, etcd and ZooKeeper

@@ -44,8 +44,10 @@ def session(
     folder: Path, master: str = MASTER, heap: str = HEAP, given: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Any]:
     """A session that says nothing; what it writes goes into the folder. `given` are settings beside its own."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    begins_java = SparkContext._gateway is None
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -72,6 +74,20 @@ def session(
         yield made
     finally:
         made.stop()
+        if begins_java:
+            _end_java()
+
+
+def _end_java() -> None:
+    """Java's own options are those of the first session: the next one is to have its own."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None, "a session has a gateway"
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # it ends with that
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def reads_store(spark: Any, url: str, point: str | None = None) -> Read:

@@ -123,11 +123,11 @@ class ServerProcess:
     def start(self) -> None:
         """Opens the shards and serves them; what was begun is undone if it fails."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        keep_freed_memory()
         with ExitStack() as undo:
             self._start(undo)
             self._running = undo.pop_all()
         gc.collect()
+        keep_freed_memory()
         gc.freeze()
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
