@@ -67,6 +67,7 @@ class Calls:
             stream.principal = self._authenticator.principal(stream.context.invocation_metadata() or ())
             self._streams.add(stream)
             try:
+                await stream.accept()
                 async with Unless(stream.ended(), _ended):
                     await serve(stream)
             finally:

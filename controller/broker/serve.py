@@ -39,11 +39,11 @@ async def alone(broker: Broker) -> AsyncIterator[str]:
 
 def serve(config_file: Path | None, flags: Mapping[str, Any], log_json: bool, beside: Beside = alone) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
-    set_up_logging(log_json)
     try:
         config = load_config(config_file, flags)
     except ConfigError as error:
         raise UsageError(str(error)) from error
+    set_up_logging(log_json)
     run_until_stopped(partial(_serve, config, beside))
     return 0
 

@@ -38,6 +38,11 @@ class Stream:
         self._writing = asyncio.Lock()
         self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    async def accept(self) -> None:
+        """Sends the headers, before anything can end the stream: gRPC ends none whose headers are under way, and with
+        the first response they would be until the client has room for that."""
+        await self.context.send_initial_metadata(())
+
     async def requests(self, kind: type[M]) -> AsyncIterator[M]:
         """The requests, until the client half-closes the stream."""
         while True:

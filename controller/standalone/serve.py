@@ -26,11 +26,11 @@ logger = logging.getLogger("tidemark.standalone")
 
 def serve(make_config: Callable[[], StandaloneConfig], log_json: bool) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
-    set_up_logging(log_json)
     try:
         config = make_config()
     except (ConfigError, AdminConfigError) as error:
         raise UsageError(str(error)) from error
+    set_up_logging(log_json)
     run_until_stopped(partial(_serve, config), FORESEEN)
     return 0
 

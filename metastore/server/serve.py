@@ -48,11 +48,11 @@ def serve_supervised(config_file: Path | None, flags: dict[str, Any], log_json: 
 
 def serve(config_file: Path | None, flags: dict[str, Any], log_json: bool, announce: Announce = lambda *_: None) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
-    set_up_logging(log_json)
     try:
         config = load_config(config_file, flags)
     except ConfigError as error:
         raise UsageError(str(error)) from error
+    set_up_logging(log_json)
     block_stop_signals()
     try:
         directory = DataDirectory(config.data_dir)

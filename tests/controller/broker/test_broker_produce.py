@@ -17,6 +17,9 @@ SMALL = BrokerLimits(
     window_entries_max=3, window_bytes_max=10, entry_bytes_max=100, sends_per_request_max=4, message_count_max=100_000
 )
 
+TAKES_NOTHING_UNASKED = (("grpc.http2.lookahead_bytes", 0), ("grpc.http2.bdp_probe", 0))
+"""A channel without any room for a message that nobody waits for."""
+
 
 def errors(found: list[pb.SendAnswer]) -> list[str]:
     return [each.error.name for each in found]
@@ -107,6 +110,23 @@ def test_a_producer_that_comes_again_replaces_itself() -> None:
             assert errors(await answers(stream, 1)) == [""]
 
     run(scenario)
+
+
+def test_who_has_taken_nothing_yet_is_told_why_the_stream_ends() -> None:
+    async def scenario() -> None:
+        async with serving() as (broker, client):
+            await client.call("CreateSegment", segment="s")
+            async with WireClient(broker.address, options=TAKES_NOTHING_UNASKED) as slow:
+                opening = slow.stream("Produce", pb.ProduceResponse)
+                await opening.say(pb.ProduceRequest(open=pb.OpenProducer(segment="s")))
+                await opening.call.initial_metadata()
+                other = await client.produce("s")
+                stopped = asyncio.create_task(broker.__aexit__(None, None, None))
+                for stream in (other, opening):
+                    assert (await stream.refusal()).name == "BrokerStopping"
+                await stopped
+
+    asyncio.run(scenario())
 
 
 def test_an_entry_keeps_all_that_it_is_sent_with() -> None:
