@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from metastore.interface import open_store
 from metastore.spark import pin
 from support.fixtures import StartServer
+from support.log_lines import lines_of
 from support.server import ServerProcess
 from support.spark_stores import fill, remove
 
@@ -80,7 +81,7 @@ def test_a_point_whose_service_is_gone_is_let_go_with_a_word(
     with pin(service) as point:
         assert values(load(spark, service, point=point)) == {"/k": b"v"}
         server.kill()
-    (line,) = caplog.messages
+    (line,) = lines_of("tidemark.spark", caplog)
     assert f"could not be let go: nobody listens at {server.address}" in line
 
 

@@ -13,6 +13,7 @@ from controller.client import Client
 from controller.client.lookout import LIST_AGE_MAX_S
 from controller.pb import broker_pb2 as pb
 from support.alarm import LONG_S, Alarm
+from support.log_lines import lines_of
 from txn.hosting.errors import OwnedElsewhere
 from txn.model.errors import TxnConflict
 
@@ -58,7 +59,7 @@ def test_a_list_that_cannot_be_renewed_stays_and_is_renewed_later(caplog: pytest
                 first.others = [second.address]
                 first.single["DescribeBroker"] = refuse
                 await alarm.ring()
-                while not caplog.records:
+                while not lines_of("tidemark.client", caplog):
                     await asyncio.sleep(0.001)
                 assert "the list of brokers remains as it is for now: " in caplog.text
                 assert client._caller.routes.brokers == [first.address]
@@ -139,7 +140,7 @@ def test_if_nobody_looks_any_more_that_is_told(caplog: pytest.LogCaptureFixture)
 
             client._caller.describe = broken  # type: ignore[method-assign, assignment]
             await alarm.ring()
-            while not caplog.records:
+            while not lines_of("tidemark.client", caplog):
                 await asyncio.sleep(0.001)
             await client.begin()
         assert "brokers are looked for no more" in caplog.text

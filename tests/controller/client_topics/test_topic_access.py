@@ -33,8 +33,10 @@ def test_one_at_a_time() -> None:
         with pytest.raises(ProducerBusy):
             await client.producer(TOPIC, options=EXCLUSIVE)
         shared = await client.producer(TOPIC)
-        shared.send(b"no", key="k")
+        refused = shared.send(b"no", key="k")
         await fenced(shared)
+        with pytest.raises(ProducerFenced):
+            await refused
         waiting = asyncio.create_task(client.producer(TOPIC, options=WAIT))
         await client.topics.split(TOPIC, 0)
         await first.send(b"2", key="k")
