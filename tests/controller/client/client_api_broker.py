@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import grpc
 import grpc.aio
@@ -181,13 +181,25 @@ class Shelf:
         return pb.SendAnswer(sequence_id=send.sequence_id, position=place, is_duplicate=is_duplicate)
 
 
-async def refused(context: Context, error: TxnError) -> None:
-    """Ends a call as brokers do. It does not return."""
+def refusing(error: TxnError) -> Stream:
+    """A stream that is ended when the first request comes."""
+
+    async def end(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        async for _ in requests:
+            await refused(context, error)
+        yield pb.ProduceResponse()
+
+    return end
+
+
+async def refused(context: Context, error: TxnError) -> NoReturn:
+    """Ends a call as brokers do."""
     told = {**metadata_of(error), "error": type(error).__name__, "class": branch_of(error)}
     status = status_pb2.Status()
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason="IT", domain="tidemark.broker", metadata=told))
     trailers = (("grpc-status-details-bin", status.SerializeToString()),)
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error), trailers)
+    raise AssertionError("abort does not return")
 
 
 def error_message(error: TxnError) -> pb.Error:

@@ -17,6 +17,7 @@ from client_api_broker import (
     client_of,
     impatient,
     refused,
+    refusing,
 )
 
 from controller.client import (
@@ -133,13 +134,7 @@ def test_a_redirect_is_followed_and_an_owner_of_an_earlier_term_is_not_believed(
     async def scenario() -> None:
         async with ScriptedBroker("first") as first, ScriptedBroker("second") as second:
             old, new = Shelf(term=4), Shelf(term=7)
-
-            async def redirect(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-                async for _ in requests:
-                    await refused(context, OwnedElsewhere("there", "second", second.address, 7))
-                yield pb.ProduceResponse()
-
-            first.streams["Produce"] = redirect
+            first.streams["Produce"] = refusing(OwnedElsewhere("there", "second", second.address, 7))
             second.streams["Produce"] = new.produce
             first.others = [second.address]
             async with await client_of(first) as client, await client.segment_producer("orders") as producer:
@@ -162,16 +157,11 @@ def test_a_redirect_is_followed_and_an_owner_of_an_earlier_term_is_not_believed(
 
 def test_the_segment_is_created_on_first_use_if_that_is_wanted() -> None:
     async def scenario(broker: ScriptedBroker, shelf: Shelf, client: Client) -> None:
-        async def absent(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-            async for _ in requests:
-                await refused(context, NoSuchSegment("never heard of"))
-            yield pb.ProduceResponse()
-
         async def create(request: pb.CreateSegmentRequest, context: Context) -> pb.CreateSegmentResponse:
             broker.streams["Produce"] = shelf.produce
             return pb.CreateSegmentResponse()
 
-        broker.streams["Produce"] = absent
+        broker.streams["Produce"] = refusing(NoSuchSegment("never heard of"))
         broker.single["CreateSegment"] = create
         with pytest.raises(NoSuchSegment, match="never heard of"):
             await client.segment_producer("orders", create=False)

@@ -77,7 +77,7 @@ class Stage:
         return client
 
     async def become_known(self, client: Client) -> None:
-        """Returns when a client knows all brokers: one whom no broker has failed has no reason to ask for others."""
+        """Returns when a client knows all brokers: by itself it asks for others only now and then."""
         caller = client._caller
         while not {each.address for each in self.brokers} <= set(caller.routes.brokers):
             await caller.describe()
