@@ -141,7 +141,7 @@ class View:
         read = self._trees[table].ascending
         if not self._changed(table, start, stop, 1, reverse=False):
             return read(self._transaction, start, stop, limit)
-        return _within_bytes(*self._ascend(read, table, start, stop, limit))
+        return self._ascend(read, table, start, stop, limit)
 
     def values(self, table: Table, start: bytes, stop: bytes, limit: int) -> tuple[list[bytes], bytes | None]:
         """The values of `ascending`, and where to go on; in less time where nothing is changed."""
@@ -160,8 +160,6 @@ class View:
             step = min(2 * wanted, DELETED_STEP_MAX)
             base, following = read(self._transaction, start, stop, wanted)
             changed = self._changed(table, start, stop, wanted, reverse=False)
-            if not changed:
-                return _first(found + base, following, limit)
             full = [keys[-1] for _, keys in changed if len(keys) == wanted]
             if following is not None:
                 full.append(base[-1][0])
@@ -196,25 +194,22 @@ class View:
                 return found[:limit]
             stop = bound
 
-    def keys(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
-        """Up to `limit` first keys of [start, stop)."""
-        if self._changed(table, start, stop, 1, reverse=False):
-            return [key for key, _ in self._ascend(self._read_keys(table), table, start, stop, limit)[0]]
-        return self._trees[table].ascending_keys(self._transaction, start, stop, limit)
+    def keys(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> tuple[list[bytes], bytes | None]:
+        """The keys of `ascending`, and where to go on; in less time."""
+        tree = self._trees[table]
+        if not self._changed(table, start, stop, 1, reverse=False):
+            return tree.ascending_keys(self._transaction, start, stop, limit)
+
+        def read(transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> Stretch:
+            keys, following = tree.ascending_keys(transaction, start, stop, limit)
+            return [(key, b"") for key in keys], following
+
+        items, following = self._ascend(read, table, start, stop, limit)
+        return [key for key, _ in items], following
 
     def unchanged_until(self, table: Table, start: bytes, stop: bytes) -> bytes:
         """The first key of [start, stop) of which the trees do not know all; `stop` if there is none."""
         return min((keys[0] for _, keys in self._changed(table, start, stop, 1, reverse=False)), default=stop)
-
-    def _read_keys(self, table: Table) -> Read:
-        """Reads items without their values."""
-        tree = self._trees[table]
-
-        def read(transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> Stretch:
-            keys = tree.ascending_keys(transaction, start, stop, limit)
-            return [(key, b"") for key in keys], keys[-1] + b"\0" if len(keys) == limit else None
-
-        return read
 
     def _changed(
         self, table: Table, start: bytes, stop: bytes | None, limit: int, reverse: bool
@@ -231,15 +226,12 @@ class View:
 
 
 def _first(items: list[Item], following: bytes | None, limit: int) -> Stretch:
-    return (items, following) if len(items) <= limit else (items[:limit], items[limit - 1][0] + b"\0")
-
-
-def _within_bytes(items: list[Item], following: bytes | None) -> Stretch:
+    """Those that may be read in one go, and where to go on."""
     size = 0
     for count, (key, value) in enumerate(items, 1):
         size += len(key) + len(value)
-        if size >= limits.SCAN_CHUNK_BYTES:
-            return _first(items, following, count)
+        if (size >= limits.SCAN_CHUNK_BYTES or count == limit) and count < len(items):
+            return items[:count], key + b"\0"
     return items, following
 
 

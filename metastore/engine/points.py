@@ -15,7 +15,7 @@ from metastore.engine.errors import InvalidRequest, Overloaded, PointReleased
 from metastore.engine.keys import KeyOrder
 from metastore.engine.leaves import Leaves
 from metastore.engine.overlay import View
-from metastore.engine.scan import records_behind
+from metastore.engine.scan import indexed
 from metastore.engine.store import Snapshot, Store
 
 PAGE_ITEMS = 512
@@ -132,15 +132,8 @@ class Points:
         if table is Table.RECORDS:
             records, following = view.values(table, low, high, PAGE_ITEMS)
             return Page([], records, list(map(len, records))), following
-        return self._index_page(view, low, high)
-
-    def _index_page(self, view: View, low: bytes, high: bytes) -> tuple[Page, bytes | None]:
-        items, following = view.ascending(Table.INDEXES, low, high, PAGE_ITEMS)
-        records = records_behind(view, self._order, items)
-        if len(records) < len(items):
-            following = items[len(records)][0]
-        keys = [key for key, _ in items[: len(records)]]
-        return Page(keys, records, list(map(len, records))), following
+        items, records, following = indexed(view, self._order, low, high, PAGE_ITEMS)
+        return Page([key for key, _ in items], records, list(map(len, records))), following
 
     def release(self, point_id: int) -> None:
         """Lets a point go; one that is gone is no matter."""

@@ -74,13 +74,11 @@ class Chunks(ABC, Generic[T]):
         self._advance(following)
         return items
 
-    def _records(self, view: View, entries: list[Item]) -> list[bytes]:
-        """The records that entries of an index lead to; what there was no room for is read next time."""
-        records = records_behind(view, self._order, entries)
-        if len(records) < len(entries):
-            self.is_finished = False
-            self._advance(entries[len(records)][0])
-        return records
+    def _indexed(self, view: View) -> tuple[list[Item], list[bytes]]:
+        """The next items of an index, and the records that they lead to."""
+        items, records, following = indexed(view, self._order, self._start, self._stop, self._chunk_items)
+        self._advance(following)
+        return items, records
 
     def _advance(self, following: bytes | None) -> None:
         self._chunk_items = limits.SCAN_CHUNK_ITEMS_MAX
@@ -117,14 +115,12 @@ class Scan(Chunks[bytes]):
 
     def _read(self, view: View) -> list[bytes]:
         if self._table is Table.RECORDS and self._keys_only:
-            limit = self._chunk_items
-            keys = view.keys(self._table, self._start, self._stop, limit)
-            self._advance(keys[-1] + b"\0" if len(keys) == limit else None)
+            keys, following = view.keys(self._table, self._start, self._stop, self._chunk_items)
+            self._advance(following)
             return self._order.decode_all(keys)
-        items = self._items(view)
         if self._table is Table.INDEXES and not self._keys_only:
-            return self._records(view, items)
-        return [value for _, value in items]
+            return self._indexed(view)[1]
+        return [value for _, value in self._items(view)]
 
 
 class Entry(NamedTuple):
@@ -150,22 +146,28 @@ class EntryScan(Chunks[Entry]):
         return self._admit()
 
     def _read(self, view: View) -> list[Entry]:
-        items = self._items(view)
         if self._keys_only:
-            return [Entry(encoded, None) for encoded, _ in items]
+            return [Entry(encoded, None) for encoded, _ in self._items(view)]
         if self._table is Table.RECORDS:
-            return [Entry(encoded, record) for encoded, record in items]
-        records = self._records(view, items)
-        return [Entry(encoded, record) for (encoded, _), record in zip(items, records, strict=False)]
+            return [Entry(encoded, record) for encoded, record in self._items(view)]
+        items, records = self._indexed(view)
+        return [Entry(encoded, record) for (encoded, _), record in zip(items, records, strict=True)]
 
 
-def records_behind(view: View, order: KeyOrder, entries: list[Item]) -> list[bytes]:
-    """The records that entries of an index lead to; fewer if they are large."""
+def indexed(
+    view: View, order: KeyOrder, start: bytes, stop: bytes | None, limit: int
+) -> tuple[list[Item], list[bytes], bytes | None]:
+    """Up to `limit` first items of an index, the records that they lead to, and where to go on; fewer if those are
+    large."""
+    items, following = view.ascending(Table.INDEXES, start, stop, limit)
     encode = order.encode
-    found = view.records([encode(primary) for _, primary in entries])
+    found = view.records([encode(primary) for _, primary in items])
     records = [record for record in found if record is not None]
     assert len(records) == len(found), "an index entry has no record"
-    return records
+    if len(records) < len(items):
+        following = items[len(records)][0]
+        del items[len(records) :]
+    return items, records, following
 
 
 def open_bounds(order: KeyOrder, request: Range) -> tuple[bytes, bytes]:

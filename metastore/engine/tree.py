@@ -84,14 +84,17 @@ class Tree:
             return found
         return _stretch(self._walk_up(transaction, start, stop), limit)
 
-    def ascending_keys(self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
-        """Up to `limit` first keys of [start, stop), in order, without reading the values."""
+    def ascending_keys(
+        self, transaction: Transaction, start: bytes, stop: bytes | None, limit: int
+    ) -> tuple[list[bytes], bytes | None]:
+        """The keys of `ascending`, and where to go on; without reading the values where keys are short."""
         cursor = transaction.cursor(self.short)
         keys = cursor.iternext(True, False) if cursor.set_range(start[:HEAD]) else iter(())
         page = list(islice(keys if stop is None else takewhile(stop.__gt__, keys), limit))
         if self.is_plain(transaction) or (start and not _has_head(page)):
-            return page
-        return [key for key, _ in islice(self._walk_up(transaction, start, stop), limit)]
+            return page, page[-1] + b"\0" if len(page) == limit else None
+        items, following = _stretch(self._walk_up(transaction, start, stop), limit)
+        return [key for key, _ in items], following
 
     def ascending_values(
         self, transaction: Transaction, start: bytes, stop: bytes, limit: int

@@ -213,7 +213,8 @@ class Past:
         while block := next(parts(islice(values, count)), None):
             last = cursor.key()
             if not last or last >= high:
-                yield block[: len(self._files.trees[table].ascending_keys(self._transaction, start, high, len(block)))]
+                keys, _ = self._files.trees[table].ascending_keys(self._transaction, start, high, len(block))
+                yield block[: len(keys)]
                 return
             yield block
             start = last + b"\0"

@@ -85,4 +85,12 @@ def test_a_range_is_read_a_stretch_at_a_time_whatever_was_changed(
                 assert len(items) <= limit
                 found += items
                 assert sum(len(key) + len(value) for key, value in items[:-1]) < 100
+            keys: list[bytes] = []
+            following = low
+            while following is not None:
+                more, following = view.keys(Table.RECORDS, following, high, limit)
+                assert len(more) <= limit
+                assert sum(map(len, more[:-1])) < 100
+                keys += more
     assert found == expected
+    assert keys == [key for key, _ in expected]

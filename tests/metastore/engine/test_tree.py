@@ -54,6 +54,16 @@ def up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, l
     return items
 
 
+def keys_up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
+    """Their keys."""
+    keys, following = tree.ascending_keys(transaction, start, stop, limit)
+    while following is not None and len(keys) < limit:
+        assert following == keys[-1] + b"\0"
+        more, following = tree.ascending_keys(transaction, following, stop, limit - len(keys))
+        keys += more
+    return keys
+
+
 def open_environment(path: Path | str, map_bytes: int = MAP_BYTES) -> lmdb.Environment:
     return lmdb.open(str(path), map_size=map_bytes, max_dbs=8, sync=False)
 
@@ -109,7 +119,7 @@ class TreeMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(start=KEYS, stop=STOPS)
     def delete_range(self, start: bytes, stop: bytes | None) -> None:
-        keys = self.tree.ascending_keys(self.transaction, start, stop, ALL)
+        keys = keys_up(self.tree, self.transaction, start, stop, ALL)
         assert keys == [key for key, _ in expected_range(self.model, start, stop)]
         self.tree.delete_all(self.transaction, keys)
         for key in keys:
@@ -129,7 +139,7 @@ class TreeMachine(RuleBasedStateMachine):
     def read_up(self, start: bytes, stop: bytes | None, limit: int) -> None:
         expected = expected_range(self.model, start, stop)[:limit]
         assert up(self.tree, self.transaction, start, stop, limit) == expected
-        keys = self.tree.ascending_keys(self.transaction, start, stop, limit)
+        keys = keys_up(self.tree, self.transaction, start, stop, limit)
         assert keys == [key for key, _ in expected]
 
     @rule(start=KEYS, stop=STOPS, limit=LIMITS)
@@ -149,6 +159,7 @@ class TreeMachine(RuleBasedStateMachine):
     @rule(start=KEYS, stop=STOPS, limit=LIMITS.filter(bool), size=st.sampled_from([1, 6, 5_001]))
     def read_up_large_values(self, start: bytes, stop: bytes | None, limit: int, size: int) -> None:
         expected = expected_range(self.model, start, stop)
+        every_key = [key for key, _ in expected]
         with patch.object(limits, "SCAN_CHUNK_BYTES", size):
             following: bytes | None = start
             while following is not None:
@@ -158,6 +169,7 @@ class TreeMachine(RuleBasedStateMachine):
                 assert sum(len(key) + len(value) for key, value in items[:-1]) < size
                 assert following in (None, items[-1][0] + b"\0" if items else None)
                 expected = expected[len(items) :]
+            assert keys_up(self.tree, self.transaction, start, stop, ALL) == every_key
         assert not expected
 
     @rule()
@@ -214,7 +226,7 @@ def test_a_page_is_full_although_the_node_at_its_border_holds_nothing_of_it(
     head = b"p" * HEAD
     tree.put_all(transaction, [(b"a", b"1"), (b"b", b"2"), (head + b"m", b"3"), (b"q", b"4"), (b"r", b"5")])
     assert up(tree, transaction, head + b"n", None, 2) == [(b"q", b"4"), (b"r", b"5")]
-    assert tree.ascending_keys(transaction, head + b"n", None, 2) == [b"q", b"r"]
+    assert keys_up(tree, transaction, head + b"n", None, 2) == [b"q", b"r"]
     assert tree.descending(transaction, b"", head + b"l", 2) == [(b"b", b"2"), (b"a", b"1")]
 
 
@@ -257,7 +269,7 @@ def test_a_node_stays_until_its_last_key_goes(tree: Tree, transaction: Transacti
         for key in keys:
             if key != last:
                 tree.delete_all(transaction, [key])
-        assert tree.ascending_keys(transaction, b"", None, ALL) == [last]
+        assert keys_up(tree, transaction, b"", None, ALL) == [last]
         tree.delete_all(transaction, [last])
         assert tree.size_bytes(transaction) == 0
 
@@ -278,16 +290,16 @@ def test_new_nodes_do_not_disturb_older_ones(tree: Tree, transaction: Transactio
 def test_the_empty_key_comes_first(tree: Tree, transaction: Transaction) -> None:
     tree.put_all(transaction, [(b"", b"nothing"), (b"\0", b"zero"), (b"a", b"letter")])
     assert tree.get(transaction, b"") == b"nothing"
-    assert tree.ascending_keys(transaction, b"", None, ALL) == [b"", b"\0", b"a"]
-    assert tree.ascending_keys(transaction, b"", b"\0", ALL) == [b""]
-    assert tree.ascending_keys(transaction, b"", b"", ALL) == []
-    assert tree.ascending_keys(transaction, b"\0", None, ALL) == [b"\0", b"a"]
+    assert keys_up(tree, transaction, b"", None, ALL) == [b"", b"\0", b"a"]
+    assert keys_up(tree, transaction, b"", b"\0", ALL) == [b""]
+    assert keys_up(tree, transaction, b"", b"", ALL) == []
+    assert keys_up(tree, transaction, b"\0", None, ALL) == [b"\0", b"a"]
     assert [key for key, _ in tree.descending(transaction, b"", None, ALL)] == [b"a", b"\0", b""]
     assert tree.descending(transaction, b"", b"\0", 1) == [(b"", b"nothing")]
     assert tree.descending(transaction, b"", b"", 1) == []
     tree.delete_all(transaction, [b""])
     assert tree.get(transaction, b"") is None
-    assert tree.ascending_keys(transaction, b"", None, ALL) == [b"\0", b"a"]
+    assert keys_up(tree, transaction, b"", None, ALL) == [b"\0", b"a"]
 
 
 def test_inverted_and_empty_ranges(tree: Tree, transaction: Transaction) -> None:
@@ -296,7 +308,7 @@ def test_inverted_and_empty_ranges(tree: Tree, transaction: Transaction) -> None
     ranges = [(b"z", b"a"), (b"a", b"a"), (long, long), (long, long[:-1]), (long[:500], b""), (b"a", b"")]
     for start, stop in ranges:
         assert up(tree, transaction, start, stop, ALL) == []
-        assert tree.ascending_keys(transaction, start, stop, ALL) == []
+        assert keys_up(tree, transaction, start, stop, ALL) == []
         assert tree.descending(transaction, start, stop, ALL) == []
 
 
