@@ -203,8 +203,10 @@ def test_an_acknowledgement_that_is_never_answered_is_said_to_be_unknown() -> No
         async with await client.segment_consumer("orders", "billing") as consumer:
             (a,) = await received(consumer, 1)
             counter.is_silent = True
-            with impatient(client, 0.3), pytest.raises(AckUnconfirmed, match="not answered within 0.3 s"):
-                await consumer.acknowledge(a)
+            with impatient(client, 0.3):
+                with pytest.raises(AckUnconfirmed, match="not answered within 0.3 s"):
+                    await consumer.acknowledge(a)
+                await consumer.close()
 
     run(scenario, entry(0, b"a"))
 
