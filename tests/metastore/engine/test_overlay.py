@@ -94,3 +94,24 @@ def test_a_range_is_read_a_stretch_at_a_time_whatever_was_changed(
                 keys += more
     assert found == expected
     assert keys == [key for key, _ in expected]
+
+
+EVERY = [b"%03d" % number * 200 for number in range(100)]
+LONG_KEYS = {"stored": (EVERY, []), "changed": (EVERY, EVERY), "some changed": (EVERY, EVERY[::2]), "new": ([], EVERY)}
+
+
+@pytest.mark.parametrize(("stored", "changed"), LONG_KEYS.values(), ids=LONG_KEYS)
+def test_long_keys_are_listed_within_the_bound_of_bytes(stored: list[bytes], changed: list[bytes]) -> None:
+    generation = Generation(tuple(Layer(dict.fromkeys(changed, b"")) for _ in Table))
+    with TemporaryDirectory() as folder, lmdb.open(folder, max_dbs=2, sync=False) as environment:
+        tree = Tree(environment, "records")
+        with environment.begin(write=True) as transaction, patch.object(limits, "SCAN_CHUNK_BYTES", 5_000):
+            tree.put_all(transaction, [(key, b"") for key in stored])
+            view = View([tree for _ in Table], transaction, [generation])
+            found = []
+            following: bytes | None = b""
+            while following is not None:
+                keys, following = view.keys(Table.RECORDS, following, None, len(EVERY))
+                assert sum(map(len, keys[:-1])) < 5_000
+                found += keys
+    assert found == EVERY

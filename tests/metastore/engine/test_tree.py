@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 from unittest.mock import patch
 
 import lmdb
@@ -19,6 +21,7 @@ from metastore.engine.tree import HEAD, Item, Transaction, Tree
 
 MAP_BYTES = 256 << 20
 ALL = 1_000_000
+T = TypeVar("T")
 KEY_64_KIB = b"p" * (64 << 10)
 
 # All keys begin with a stretch of the same two prefixes, so that they share heads and part at every depth.
@@ -44,24 +47,24 @@ def expected_range(model: dict[bytes, bytes], start: bytes, stop: bytes | None) 
     return [(key, model[key]) for key in keys[low:high]]
 
 
+def gathered(
+    read: Callable[[bytes, int], tuple[list[T], bytes | None]], key_of: Callable[[T], bytes], start: bytes, limit: int
+) -> list[T]:
+    """Up to `limit` of them, read on as often as they are too large to be read in one go."""
+    found, following = read(start, limit)
+    while following is not None and len(found) < limit:
+        assert following == key_of(found[-1]) + b"\0"
+        more, following = read(following, limit - len(found))
+        found += more
+    return found
+
+
 def up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[Item]:
-    """Up to `limit` items, and as often as they are too large to be read in one go."""
-    items, following = tree.ascending(transaction, start, stop, limit)
-    while following is not None and len(items) < limit:
-        assert following == items[-1][0] + b"\0"
-        more, following = tree.ascending(transaction, following, stop, limit - len(items))
-        items += more
-    return items
+    return gathered(lambda low, most: tree.ascending(transaction, low, stop, most), itemgetter(0), start, limit)
 
 
 def keys_up(tree: Tree, transaction: Transaction, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
-    """Their keys."""
-    keys, following = tree.ascending_keys(transaction, start, stop, limit)
-    while following is not None and len(keys) < limit:
-        assert following == keys[-1] + b"\0"
-        more, following = tree.ascending_keys(transaction, following, stop, limit - len(keys))
-        keys += more
-    return keys
+    return gathered(lambda low, most: tree.ascending_keys(transaction, low, stop, most), bytes, start, limit)
 
 
 def open_environment(path: Path | str, map_bytes: int = MAP_BYTES) -> lmdb.Environment:
